@@ -3,7 +3,8 @@
 //! Selections (`metas`) are asked of almanac and of a bare hyper server that
 //! holds the same bytes in memory, the whole (`all`) of almanac and of nginx
 //! that serves it as a static file; all of them by wrk with eight connections,
-//! in turns, so that a machine that slows down slows all. Then how long the
+//! in turns, so that a machine that slows down slows all. Beside each median stand
+//! the quartiles, and before and after all rounds what else ran. Then how long the
 //! first page of packages and a GraphQL query take, and how long the GraphQL
 //! schema takes to be made beside the pass that made the catalog.
 //!
@@ -23,6 +24,8 @@
 
 #[path = "made_up.rs"]
 mod made_up;
+#[path = "rounds.rs"]
+mod rounds;
 
 use std::convert::Infallible;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -41,6 +44,8 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 
+use rounds::{Rounds, note_machine, quartiles};
+
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// How often what takes milliseconds is asked.
@@ -58,7 +63,7 @@ const QUESTIONS: [(&str, &str, bool, f64); 6] = [
 ];
 
 fn main() {
-    let (mut rounds, mut seconds, mut folder) = (3, 2, None);
+    let (mut rounds, mut seconds, mut folder) = (9, 1, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -107,29 +112,28 @@ fn main() {
     let bare = bare(questions.clone());
     let nginx = Nginx::start(&temporary.path().join("nginx"), &questions);
 
+    note_machine();
     println!("requests/s, wrk with 8 connections, {rounds} rounds of {seconds} s, medians:");
     for question in &questions {
         let whole = question.path.ends_with("/all");
         let other = if whole { nginx.address } else { bare };
-        let rates: Vec<(f64, f64)> = (0..rounds)
-            .map(|_| {
-                (
-                    wrk(almanac.http, question, seconds),
-                    wrk(other, question, seconds),
-                )
-            })
-            .collect();
+        let rounds = Rounds::of(
+            rounds,
+            || wrk(almanac.http, question, seconds),
+            || wrk(other, question, seconds),
+        );
         println!(
-            "{:26} {:9.1} kB  almanac {:9.1}  {:5} {:9.1}  {:5.2} (at least {:.2})",
+            "{:26} {:9.1} kB  almanac {:9.1}  {:5} {:9.1}  {} (at least {:.0} %)",
             question.name,
             question.body.len() as f64 / 1e3,
-            median(rates.iter().map(|rates| rates.0)),
+            rounds.ours(),
             if whole { "nginx" } else { "bare" },
-            median(rates.iter().map(|rates| rates.1)),
-            median(rates.iter().map(|rates| rates.0 / rates.1)),
-            question.wanted,
+            rounds.other(),
+            rounds.part(),
+            question.wanted * 100.0,
         );
     }
+    note_machine();
 
     let page = time(|| {
         let path = "/catalogs/catalog/api/v1/packages";
@@ -440,9 +444,7 @@ fn time(mut work: impl FnMut()) -> Duration {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    quartiles(values)[1]
 }
 
 fn pause(started: Instant) {

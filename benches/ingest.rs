@@ -30,6 +30,8 @@ mod made_up;
 mod program;
 #[path = "ingest/registry.rs"]
 mod registry;
+#[path = "rounds.rs"]
+mod rounds;
 #[path = "ingest/updates.rs"]
 mod updates;
 
@@ -41,6 +43,7 @@ use std::time::Duration;
 use layer::{Catalog, floor};
 use program::Running;
 use registry::Registry;
+use rounds::{note_machine, quartiles};
 
 fn main() {
     let mut runs = 5;
@@ -65,6 +68,7 @@ fn main() {
     let sources = [registry.source("catalog")];
     let runtime = tokio::runtime::Runtime::new().unwrap();
 
+    note_machine();
     let mut measured = Vec::new();
     for run in 1..=runs {
         let floor = floor(&layer);
@@ -87,6 +91,7 @@ fn main() {
     report(&measured);
     runtime.block_on(updates::report(&catalog));
     runtime.block_on(updates::report_many(&catalog));
+    note_machine();
 }
 
 /// Starts the program and waits until both APIs answer.
@@ -108,11 +113,10 @@ fn report(measured: &[(Duration, Measured, Measured)]) {
     let floor = median(measured.iter().map(|m| m.0.as_secs_f64()));
     let cold = median(measured.iter().map(|m| m.1.elapsed.as_secs_f64()));
     let warm = median(measured.iter().map(|m| m.2.elapsed.as_secs_f64()));
-    let ratio = median(
-        measured
-            .iter()
-            .map(|m| m.1.elapsed.as_secs_f64() / m.0.as_secs_f64()),
-    );
+    let ratios = measured
+        .iter()
+        .map(|m| m.1.elapsed.as_secs_f64() / m.0.as_secs_f64());
+    let [low, ratio, high] = quartiles(ratios);
     let memory = measured.iter().map(|m| m.1.memory).max().unwrap_or(0);
     println!();
     println!(
@@ -123,7 +127,9 @@ fn report(measured: &[(Duration, Measured, Measured)]) {
         "from a registry to both APIs          {:6.0} ms",
         cold * 1e3
     );
-    println!("  as a multiple of the floor          {ratio:6.1}     (at most 8)");
+    println!(
+        "  as a multiple of the floor          {ratio:6.1}     ({low:.1} to {high:.1}; at most 8)"
+    );
     println!(
         "restart to both APIs                  {:6.0} ms  (under 100)",
         warm * 1e3
@@ -135,9 +141,7 @@ fn report(measured: &[(Duration, Measured, Measured)]) {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    quartiles(values)[1]
 }
 
 fn megabytes(bytes: u64) -> f64 {

@@ -1,5 +1,6 @@
 //! The program as a process: its answers, its processor time and its memory.
 
+use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -20,6 +21,9 @@ const TICKS: f64 = 100.0;
 pub(crate) struct Running {
     program: Child,
     pub(crate) http: SocketAddr,
+    admin: SocketAddr,
+    /// The manifests of the last images, by catalog.
+    images: HashMap<String, String>,
     /// The time from its start to its answers.
     pub(crate) elapsed: Duration,
     watching: Arc<AtomicBool>,
@@ -60,10 +64,10 @@ impl Running {
                 most
             }
         });
-        let (grpc, http) = loop {
+        let (grpc, http, admin) = loop {
             let text = std::fs::read_to_string(&log).unwrap();
-            match (address(&text, "grpc"), address(&text, "http")) {
-                (Some(grpc), Some(http)) => break (grpc, http),
+            match ["grpc", "http", "admin"].map(|service| address(&text, service)) {
+                [Some(grpc), Some(http), Some(admin)] => break (grpc, http, admin),
                 _ => pause(started, &mut program).await,
             }
         };
@@ -82,6 +86,8 @@ impl Running {
         Self {
             program,
             http,
+            admin,
+            images: HashMap::new(),
             elapsed: started.elapsed(),
             watching,
             watcher: Some(watcher),
@@ -110,9 +116,24 @@ impl Running {
         (ticks(11) + ticks(12)) / TICKS
     }
 
-    /// Waits until it does nothing more; returns its processor time.
-    pub(crate) async fn until_idle(&mut self) -> f64 {
-        let (started, mut quiet, mut last) = (Instant::now(), 0, self.processor());
+    /// Waits until the encodings and the images of these catalogs are made anew, and
+    /// until it does nothing more; returns its processor time.
+    pub(crate) async fn until_done(&mut self, names: &[&str]) -> f64 {
+        let started = Instant::now();
+        for name in names {
+            loop {
+                let path = format!("/v2/{name}/manifests/latest");
+                let image = get(self.http, &path);
+                let is_new = image.is_some() && image.as_ref() != self.images.get(*name);
+                if is_new && is_encoded(self.admin, name) {
+                    self.images
+                        .extend(image.map(|image| ((*name).to_owned(), image)));
+                    break;
+                }
+                pause(started, &mut self.program).await;
+            }
+        }
+        let (mut quiet, mut last) = (0, self.processor());
         while quiet < 4 {
             pause(started, &mut self.program).await;
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -173,6 +194,29 @@ async fn answers(channel: &tonic::transport::Channel) -> bool {
         Ok(stream) => matches!(stream.into_inner().message().await, Ok(Some(_))),
         Err(_) => false,
     }
+}
+
+/// Whether a catalog as a whole was encoded.
+fn is_encoded(admin: SocketAddr, name: &str) -> bool {
+    let status = get(admin, "/status").unwrap_or_default();
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+    let catalogs = status["catalogs"].as_array().map_or(&[][..], Vec::as_slice);
+    let catalog = catalogs.iter().find(|catalog| catalog["name"] == name);
+    catalog.is_some_and(|catalog| {
+        let bytes = &catalog["revision"]["bytes"];
+        bytes["gzip"].is_u64() && bytes["zstd"].is_u64()
+    })
+}
+
+/// The body of an answer; nothing when there is none.
+fn get(address: SocketAddr, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    head.starts_with("HTTP/1.1 200").then(|| body.to_owned())
 }
 
 /// The entity tag of a whole catalog, once it is served.

@@ -48,7 +48,7 @@ async fn image(catalog: &Catalog) {
     let source = [registry.source(NAME)];
     let mut running = Running::start(data.path(), &["--poll=200ms"], &source, &[NAME]).await;
     let pass = running.processor();
-    let mut idle = running.until_idle().await;
+    let mut idle = running.until_done(&[NAME]).await;
     let cold = Spent {
         pass,
         after: idle - pass,
@@ -65,7 +65,7 @@ async fn image(catalog: &Catalog) {
         let pass = running.processor();
         let asked = registry.asked().unwrap_or(served);
         let elapsed = served.duration_since(asked);
-        let end = running.until_idle().await;
+        let end = running.until_done(&[NAME]).await;
         let spent = Spent {
             pass: pass - idle,
             after: end - pass,
@@ -88,7 +88,7 @@ async fn folder(catalog: &Catalog) {
     let source = [format!("{NAME}=file:{}", files.display())];
     let mut running = Running::start(&data, &["--poll=1h"], &source, &[NAME]).await;
     let pass = running.processor();
-    let mut idle = running.until_idle().await;
+    let mut idle = running.until_done(&[NAME]).await;
     let cold = Spent {
         pass,
         after: idle - pass,
@@ -102,7 +102,7 @@ async fn folder(catalog: &Catalog) {
         last = next;
         running.until_other(NAME, &before).await;
         let pass = running.processor();
-        let end = running.until_idle().await;
+        let end = running.until_done(&[NAME]).await;
         let spent = Spent {
             pass: pass - idle,
             after: end - pass,
@@ -122,7 +122,7 @@ pub(crate) async fn report_many(catalog: &Catalog) {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let sources: Vec<String> = names.iter().map(|name| registry.source(name)).collect();
         let mut running = Running::start(data.path(), &["--poll=1h"], &sources, &names).await;
-        running.until_idle().await;
+        running.until_done(&names).await;
         drop(running);
         let running = Running::start(data.path(), &["--offline"], &sources, &names).await;
         // Freed memory goes back to the system after a while.

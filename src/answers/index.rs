@@ -11,7 +11,7 @@ use fbc::fields::SchemaFields;
 
 /// The layout of a revision's files. A revision of another format is not
 /// opened; its catalog is read again.
-pub const FORMAT: u32 = 5;
+pub const FORMAT: u32 = 6;
 
 const MAGIC: &[u8; 8] = b"almanac\n";
 

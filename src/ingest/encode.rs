@@ -30,9 +30,13 @@ pub async fn encode(store: Store, catalogs: Catalogs, stop: CancellationToken) {
             describe(catalog);
         }
         for catalog in &all {
+            let Some(snapshot) = catalog.snapshot() else {
+                continue;
+            };
             for encoding in Encoding::ALL {
-                complete(&store, catalog, encoding, &mut failed, &stop).await;
+                complete(&store, catalog, &snapshot, encoding, &mut failed, &stop).await;
             }
+            snapshot.end_encoding();
         }
         tokio::select! {
             changed = publications.changed() => if changed.is_err() { return },
@@ -45,13 +49,11 @@ pub async fn encode(store: Store, catalogs: Catalogs, stop: CancellationToken) {
 async fn complete(
     store: &Store,
     catalog: &Catalog,
+    snapshot: &Arc<Snapshot>,
     encoding: Encoding,
     failed: &mut HashSet<(RevisionId, Encoding)>,
     stop: &CancellationToken,
 ) {
-    let Some(snapshot) = catalog.snapshot() else {
-        return;
-    };
     let key = (snapshot.revision().id, encoding);
     if stop.is_cancelled() || snapshot.encoded(encoding).is_some() || failed.contains(&key) {
         return;
@@ -59,7 +61,7 @@ async fn complete(
     let started = Instant::now();
     let work = {
         let (store, catalog) = (store.clone(), catalog.clone());
-        let (snapshot, stop) = (Arc::clone(&snapshot), stop.clone());
+        let (snapshot, stop) = (Arc::clone(snapshot), stop.clone());
         move || make(&store, &catalog, &snapshot, encoding, &stop)
     };
     let made = match aside(work).await {
@@ -112,8 +114,20 @@ fn make(
         let served = catalog.snapshot();
         !stop.is_cancelled() && served.is_some_and(|served| Arc::ptr_eq(&served, snapshot))
     };
-    let (lines, decoded) = (snapshot.lines(), snapshot.decoded());
-    store.encode(snapshot.revision(), encoding, &lines, decoded, go_on)
+    let made = store.encode(snapshot.revision(), encoding, snapshot.plain(), go_on);
+    if encoding == Encoding::Gzip {
+        match &made {
+            Ok(Some((file, _))) => {
+                let id = snapshot.revision().id;
+                snapshot.set_groups(store.groups(id, snapshot.lines(), file.clone()));
+            }
+            // The next revision gets what this one got.
+            Ok(None) => {}
+            // Files that were removed keep their room while they are open.
+            Err(_) => snapshot.set_groups(None),
+        }
+    }
+    made
 }
 
 /// Runs work on a thread of low priority. `None` when it panicked, which the

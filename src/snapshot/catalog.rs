@@ -220,6 +220,9 @@ impl Catalog {
 impl Publisher {
     /// Replaces the snapshot for all readers.
     pub fn publish(&self, snapshot: Snapshot) {
+        if let Some(before) = self.snapshot() {
+            snapshot.replaces(&before);
+        }
         self.snapshot.send_replace(Some(Arc::new(snapshot)));
         // Ready, even if the rest of the pass fails.
         self.update(|status| status.first_attempt_done = true);
@@ -231,6 +234,7 @@ impl Publisher {
     pub fn withdraw(&self) {
         if let Some(snapshot) = self.snapshot.send_replace(None) {
             snapshot.mark_damaged();
+            snapshot.end_encoding();
         }
         self.announce();
     }

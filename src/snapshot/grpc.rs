@@ -292,7 +292,7 @@ impl Snapshot {
             Manifests::Made { parts, described } => {
                 let end = package.ends.of(*described);
                 let text: Vec<Bytes> = parts
-                    .decode()
+                    .decode(&self.messages)
                     .map(|part| self.part(part))
                     .chain([self.message(end)])
                     .collect();

@@ -4,7 +4,7 @@
 //! mapped from disk. `metas` selects canonical metas for HTTP, `queries` finds
 //! the stored answers about packages, `dependents` the packages that depend on them, `icons` their icons, `grpc` answers the
 //! calls of the gRPC API, `graphql` those of the GraphQL API. `files` gives its lines to a selection and as files,
-//! `images` the image that clients pull. `catalog`, `catalogs` and `images`
+//! `groups` what is compressed together, `images` the image that clients pull. `catalog`, `catalogs` and `images`
 //! hand what ingest publishes to serve, `announced` what a cluster announces.
 
 mod announced;
@@ -15,6 +15,7 @@ mod encoded;
 mod entry_lookup;
 mod files;
 pub mod graphql;
+mod groups;
 mod grpc;
 mod icons;
 mod images;

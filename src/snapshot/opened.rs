@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::answers::index::Index;
 use crate::answers::rest::facets::FacetRow;
@@ -14,7 +15,9 @@ use crate::snapshot::entry_lookup::EntryLookup;
 use crate::snapshot::graphql::schema_error::GraphqlSchema;
 use crate::snapshot::meta_lookup::MetaLookup;
 use crate::snapshot::slices::slice;
-use crate::store::{Decoded, Encoding, Files, History, Revision, Searcher, Store, StoreError};
+use crate::store::{
+    Decoded, Encoding, Files, Groups, History, Revision, Searcher, Store, StoreError,
+};
 use ::images::digest::Digest;
 
 /// An open revision. It never changes.
@@ -35,6 +38,8 @@ pub struct Snapshot {
     pub(super) icons: OnceLock<Vec<Option<Digest>>>,
     gzip: Mutex<Option<Bytes>>,
     zstd: Mutex<Option<Bytes>>,
+    pub(super) compressed: Mutex<Option<Groups>>,
+    pub(super) is_encoded: watch::Sender<bool>,
     damaged: AtomicBool,
 }
 
@@ -50,7 +55,11 @@ impl Snapshot {
         } = store.open_revision(&revision)?;
         let meta_lookup = MetaLookup::new(&index);
         let decoded = decoded(&metas, &meta_lookup);
-        let encoded = |encoding| Mutex::new(store.encoded(&revision, encoding, decoded));
+        let encoded = |encoding| store.encoded(&revision, encoding, decoded);
+        let gzip = encoded(Encoding::Gzip);
+        let groups = gzip
+            .clone()
+            .and_then(|gzip| store.groups(revision.id, metas.clone(), gzip));
         Ok(Self {
             meta_lookup,
             damaged: AtomicBool::new(false),
@@ -59,8 +68,10 @@ impl Snapshot {
             facets: OnceLock::new(),
             needs: OnceLock::new(),
             icons: OnceLock::new(),
-            gzip: encoded(Encoding::Gzip),
-            zstd: encoded(Encoding::Zstd),
+            gzip: Mutex::new(gzip),
+            zstd: Mutex::new(encoded(Encoding::Zstd)),
+            compressed: Mutex::new(groups),
+            is_encoded: watch::Sender::new(false),
             index,
             metas,
             segments,

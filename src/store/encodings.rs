@@ -10,15 +10,14 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use zstd::stream::write::Encoder as ZstdEncoder;
 use zstd::zstd_safe;
 
 use crate::store::disk::{DiskError, protect, sync_folder};
+use crate::store::groups::{GROUPS, GroupedGzip, Groups};
 use crate::store::revision_files::METAS;
 use crate::store::summing::{Summed, Summing};
-use crate::store::{Damage, FileSum, Revision, Store, StoreError};
+use crate::store::{Damage, FileSum, Revision, RevisionId, Store, StoreError};
 
 /// An encoding of all lines of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,15 +37,22 @@ pub struct Decoded {
     pub crc: u32,
 }
 
-/// The level of gzip: the usual one, two thirds of the size of the fastest for
-/// three times its time.
-const GZIP: Compression = Compression::new(6);
 /// The level of zstd: half the size that gzip gets to, in a tenth of the time.
 const ZSTD: i32 = 3;
 /// Bytes between two checks whether to continue.
 const PIECE: usize = 1 << 20;
 /// Bytes per write.
 const OUTPUT: usize = 256 << 10;
+
+/// The lines of a revision, to encode.
+pub struct Plain {
+    /// All lines, in groups that are compressed together.
+    pub groups: Vec<Bytes>,
+    /// What they are together.
+    pub decoded: Decoded,
+    /// Groups that may be copied.
+    pub known: Option<Groups>,
+}
 
 impl Encoding {
     /// All of them, the fastest first.
@@ -109,6 +115,16 @@ impl Store {
         None
     }
 
+    /// The groups of a revision's lines in its `all.gz`, if there is a list of them.
+    pub fn groups(&self, revision: RevisionId, lines: Bytes, packed: Bytes) -> Option<Groups> {
+        let list = self.map(revision, GROUPS).ok()?;
+        Some(Groups {
+            lines,
+            packed,
+            list,
+        })
+    }
+
     /// Makes the file of an encoding, opens it and returns its sums, which the
     /// caller records. This takes a second per hundred megabytes; `go_on` is called
     /// meanwhile. `None` when it returned `false`, when the revision was removed, or
@@ -120,13 +136,13 @@ impl Store {
         &self,
         revision: &Revision,
         encoding: Encoding,
-        lines: &[u8],
-        decoded: Decoded,
+        plain: Plain,
         go_on: impl Fn() -> bool,
     ) -> Result<Option<(Bytes, FileSum)>, StoreError> {
-        if lines.is_empty() {
+        if plain.decoded.length == 0 {
             return Ok(None);
         }
+        let decoded = plain.decoded;
         let parent = self.revisions_folder();
         // After a crash, the next start removes it.
         let temporary = tempfile::Builder::new()
@@ -134,9 +150,9 @@ impl Store {
             .tempdir_in(&parent)
             .map_err(DiskError::at("write in", &parent))?;
         let unfinished = temporary.path().join(encoding.file());
-        let written = write(encoding, lines, &unfinished, go_on)
+        let written = write(encoding, plain, &unfinished, go_on)
             .map_err(DiskError::at("write", &unfinished))?;
-        let Some((sum, crc)) = written else {
+        let Some(Written { sum, crc, list }) = written else {
             return Ok(None);
         };
         let folder = self.revision_folder(revision.id);
@@ -151,42 +167,61 @@ impl Store {
         }
         let path = folder.join(encoding.file());
         fs::rename(&unfinished, &path).map_err(DiskError::at("create", &path))?;
+        if let Some(list) = list {
+            replace(&temporary.path().join(GROUPS), &folder.join(GROUPS), &list)?;
+        }
         sync_folder(&folder)?;
         let file = self.map(revision.id, encoding.file());
         Ok(Some((file.map_err(DiskError::at("open", &path))?, sum)))
     }
 }
 
-/// Writes and syncs the file. Returns its sums and the CRC-32 of the lines; `None`
-/// when `go_on` ended it.
+/// A file that was written.
+struct Written {
+    sum: FileSum,
+    /// CRC-32 of the lines.
+    crc: u32,
+    /// The list of its groups.
+    list: Option<Vec<u8>>,
+}
+
+/// Writes and syncs the file; `None` when `go_on` ended it.
 fn write(
     encoding: Encoding,
-    lines: &[u8],
+    plain: Plain,
     path: &Path,
     go_on: impl Fn() -> bool,
-) -> io::Result<Option<(FileSum, u32)>> {
+) -> io::Result<Option<Written>> {
     let file = Summed {
         inner: File::create_new(path)?,
         sums: Summing::default(),
     };
     let output = BufWriter::with_capacity(OUTPUT, file);
-    let mut crc = crc32fast::Hasher::new();
-    let written = match encoding {
+    let (written, crc, list) = match encoding {
         Encoding::Gzip => {
-            let mut encoder = GzEncoder::new(output, GZIP);
-            if !feed(&mut encoder, lines, &mut crc, go_on)? {
-                return Ok(None);
+            let mut gzip = GroupedGzip::new(output, plain.known)?;
+            for group in &plain.groups {
+                if gzip.append(group, &go_on)?.is_none() {
+                    return Ok(None);
+                }
             }
-            encoder.finish()?
+            let crc = gzip.crc();
+            let (written, list) = gzip.finish()?;
+            (written, crc, Some(list))
         }
         Encoding::Zstd => {
+            let mut crc = crc32fast::Hasher::new();
             let mut encoder = ZstdEncoder::new(output, ZSTD)?;
-            encoder.set_pledged_src_size(Some(lines.len() as u64))?;
+            encoder.set_pledged_src_size(Some(plain.decoded.length))?;
             encoder.include_checksum(true)?;
-            if !feed(&mut encoder, lines, &mut crc, go_on)? {
-                return Ok(None);
+            for piece in plain.groups.iter().flat_map(|group| group.chunks(PIECE)) {
+                if !go_on() {
+                    return Ok(None);
+                }
+                crc.update(piece);
+                encoder.write_all(piece)?;
             }
-            encoder.finish()?
+            (encoder.finish()?, crc.finalize(), None)
         }
     };
     let file = written
@@ -194,27 +229,24 @@ fn write(
         .map_err(io::IntoInnerError::into_error)?;
     protect(&file.inner)?;
     file.inner.sync_data()?;
-    Ok(Some((file.sums.finish(), crc.finalize())))
+    let sum = file.sums.finish();
+    Ok(Some(Written { sum, crc, list }))
+}
+
+/// Writes and syncs a file, then gives it its name.
+fn replace(unfinished: &Path, path: &Path, content: &[u8]) -> Result<(), DiskError> {
+    File::create_new(unfinished)
+        .and_then(|mut file| {
+            file.write_all(content)?;
+            protect(&file)?;
+            file.sync_data()
+        })
+        .map_err(DiskError::at("write", unfinished))?;
+    fs::rename(unfinished, path).map_err(DiskError::at("create", path))
 }
 
 fn low_half([a, b, c, d, ..]: [u8; 8]) -> [u8; 4] {
     [a, b, c, d]
-}
-
-fn feed(
-    encoder: &mut impl Write,
-    lines: &[u8],
-    crc: &mut crc32fast::Hasher,
-    go_on: impl Fn() -> bool,
-) -> io::Result<bool> {
-    for piece in lines.chunks(PIECE) {
-        if !go_on() {
-            return Ok(false);
-        }
-        crc.update(piece);
-        encoder.write_all(piece)?;
-    }
-    Ok(true)
 }
 
 #[cfg(test)]
@@ -226,6 +258,17 @@ mod tests {
     fn lines() -> Vec<u8> {
         let line = |number: u32| format!("{{\"name\":\"{number}\",\"schema\":\"x\"}}\n");
         (0..100_000).map(line).collect::<String>().into_bytes()
+    }
+
+    fn plain(lines: &[u8]) -> Plain {
+        Plain {
+            groups: lines.chunks(300_000).map(Bytes::copy_from_slice).collect(),
+            decoded: Decoded {
+                length: lines.len() as u64,
+                crc: crc32fast::hash(lines),
+            },
+            known: None,
+        }
     }
 
     fn decode(encoding: Encoding, file: &[u8]) -> Vec<u8> {
@@ -244,17 +287,19 @@ mod tests {
     fn an_incomplete_file_is_recognised() {
         let folder = tempfile::tempdir().unwrap();
         for lines in [lines(), b"{}\n".to_vec()] {
-            let decoded = Decoded {
-                length: lines.len() as u64,
-                crc: crc32fast::hash(&lines),
-            };
+            let decoded = plain(&lines).decoded;
             for encoding in Encoding::ALL {
                 let path = folder
                     .path()
                     .join(format!("{}{}", encoding.file(), lines.len()));
-                let (sum, crc) = write(encoding, &lines, &path, || true).unwrap().unwrap();
+                let written = write(encoding, plain(&lines), &path, || true)
+                    .unwrap()
+                    .unwrap();
                 let file = fs::read(&path).unwrap();
-                assert_eq!((sum, crc), (Summing::of(&file), decoded.crc));
+                assert_eq!(
+                    (written.sum, written.crc),
+                    (Summing::of(&file), decoded.crc)
+                );
                 assert!(decode(encoding, &file) == lines);
                 assert!(encoding.is_whole(&file, decoded));
                 for length in [0, 1, file.len() / 2, file.len() - 1] {
@@ -276,7 +321,7 @@ mod tests {
         let lines = lines();
         for encoding in Encoding::ALL {
             let path = folder.path().join(encoding.file());
-            let written = write(encoding, &lines, &path, || false).unwrap();
+            let written = write(encoding, plain(&lines), &path, || false).unwrap();
             assert!(written.is_none());
         }
     }

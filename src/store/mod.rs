@@ -14,6 +14,7 @@
 //!   revisions/<id>/image-record.json   the same of its image
 //!   revisions/<id>/all.gz         metas.jsonl compressed, made later
 //!   revisions/<id>/all.zst        the same
+//!   revisions/<id>/groups.bin     where parts of all.gz lie, for the next revision
 //!   outlines/<hex>.<format>.zst   names and digests of a content, for its history
 //! ```
 //!
@@ -37,6 +38,7 @@ mod disk;
 mod encodings;
 mod error;
 mod forget;
+mod groups;
 mod handle;
 mod history;
 mod images;
@@ -64,9 +66,10 @@ mod writer;
 pub use commit::{Import, NewRevision};
 pub use content::{BlobPin, CacheLimits, NewBlob};
 pub use disk::{DiskError, sync_folder};
-pub use encodings::{Decoded, Encoding};
+pub use encodings::{Decoded, Encoding, Plain};
 pub use error::{Damage, StoreError};
 pub use forget::Footprint;
+pub use groups::{GroupedGzip, Groups};
 pub use handle::Store;
 pub use history::{History, HistoryEntry, KeptHistory, MAX_CHANGES, RecordedChanges};
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, ImageSigner, Referrer};

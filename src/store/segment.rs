@@ -5,6 +5,8 @@
 //! a byte boundary and refers to nothing before it. Segments in any order,
 //! closed by an empty final block, are one valid deflate stream.
 
+use std::convert::Infallible;
+
 use flate2::{Compress, Compression, FlushCompress, Status};
 
 /// Makes segments, and reuses its memory for the next one.
@@ -18,36 +20,57 @@ pub const END: [u8; 2] = [0x03, 0x00];
 
 impl Default for Segmenter {
     fn default() -> Self {
+        // Level 1: a third of the time of the usual level for 1.4 times its size.
+        Self::new(Compression::fast())
+    }
+}
+
+impl Segmenter {
+    pub(super) fn new(level: Compression) -> Self {
         Self {
-            // Level 1: a third of the time of the usual level for 1.4 times
-            // its size.
-            compress: Compress::new(Compression::fast(), false),
+            compress: Compress::new(level, false),
             // Filled in place, since growing a vector for each call would
             // clear the new memory each time.
             buffer: vec![0; 64 << 10].into(),
         }
     }
-}
 
-impl Segmenter {
     /// Appends the segment of `bytes` to `out` and returns its length.
     pub fn append(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
         let start = out.len();
+        let Ok(()) = self.feed(bytes, FlushCompress::Full, |part| {
+            out.extend_from_slice(part);
+            Ok::<_, Infallible>(())
+        });
+        out.len() - start
+    }
+
+    /// Forgets everything before, so that what follows is made of nothing but its
+    /// own bytes.
+    pub(super) fn reset(&mut self) {
+        self.compress.reset();
+    }
+
+    /// Compresses bytes, as far as the flush asks for it.
+    pub(super) fn feed<E>(
+        &mut self,
+        bytes: &[u8],
+        flush: FlushCompress,
+        mut sink: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut rest = bytes;
         loop {
             let (read, written) = (self.compress.total_in(), self.compress.total_out());
-            let status = self
-                .compress
-                .compress(rest, &mut self.buffer, FlushCompress::Full);
+            let status = self.compress.compress(rest, &mut self.buffer, flush);
             let read = length(self.compress.total_in() - read);
             let written = length(self.compress.total_out() - written);
             rest = &rest[read..];
-            out.extend_from_slice(&self.buffer[..written]);
+            sink(&self.buffer[..written])?;
             // A flush is complete when it did not fill the buffer. An error
             // means that there was nothing left to do.
             let done = written < self.buffer.len();
             if rest.is_empty() && (done || matches!(status, Err(_) | Ok(Status::BufError))) {
-                return out.len() - start;
+                return Ok(());
             }
         }
     }

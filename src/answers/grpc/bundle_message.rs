@@ -28,15 +28,8 @@ impl BundleMessage {
         match &mut self.manifests {
             Manifests::None => {}
             Manifests::Made { parts, .. } => {
-                let mut moved: Vec<CsvPart> = parts.decode().collect();
-                for part in &mut moved {
-                    match part {
-                        CsvPart::Fixed(_) => {}
-                        CsvPart::Metas(span) => span.shift(lines),
-                        CsvPart::Messages(span) => span.shift(messages),
-                    }
-                }
-                *parts = moved.into();
+                parts.list.shift(messages);
+                parts.lines += lines;
             }
             Manifests::Objects { objects, csv } => {
                 objects.shift(messages);
@@ -72,37 +65,56 @@ pub enum Manifests {
     },
 }
 
-/// The parts of a made text in some five bytes each: a catalog has hundreds of
-/// thousands of them, and a call needs those of one bundle.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<CsvPart>", into = "Vec<CsvPart>")]
-pub struct CsvParts(Box<[u8]>);
+/// Where the parts of a made text are listed, in some five bytes each: a catalog has
+/// hundreds of thousands of them, and a call needs those of one bundle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CsvParts {
+    /// The list, in the message file.
+    list: Span,
+    /// Where the lines start that the pieces count from.
+    lines: u64,
+    /// Bytes of the text.
+    pub length: u64,
+}
 
 impl CsvParts {
-    /// The parts, in order.
-    pub fn decode(&self) -> impl Iterator<Item = CsvPart> + '_ {
-        let mut rest = &*self.0;
+    /// Appends the list of parts to the messages. Pieces of messages lie before it.
+    pub fn put(parts: &[CsvPart], length: u64, messages: &mut Vec<u8>) -> Self {
+        let start = messages.len();
+        for part in parts {
+            let mut part = *part;
+            if let CsvPart::Messages(span) = &mut part {
+                // Counted back from the list, wherever that will lie.
+                span.start = start as u64 - span.start;
+            }
+            // Parts are numbers, which can always be encoded.
+            if let Ok(bytes) = postcard::to_extend(&part, std::mem::take(messages)) {
+                *messages = bytes;
+            }
+        }
+        let list = Span::since(messages, start);
+        Self {
+            list,
+            lines: 0,
+            length,
+        }
+    }
+
+    /// The parts, in order. `messages` is the message file.
+    pub fn decode<'a>(&self, messages: &'a [u8]) -> impl Iterator<Item = CsvPart> + use<'a> {
+        let mut rest = self.list.of(messages).unwrap_or(&[]);
+        let Self { list, lines, .. } = *self;
         std::iter::from_fn(move || {
             // Only what was encoded here is decoded, so that an error is the end.
-            let (part, after) = postcard::take_from_bytes(rest).ok()?;
+            let (mut part, after) = postcard::take_from_bytes(rest).ok()?;
             rest = after;
+            match &mut part {
+                CsvPart::Fixed(_) => {}
+                CsvPart::Metas(span) => span.start = span.start.checked_add(lines)?,
+                CsvPart::Messages(span) => span.start = list.start.checked_sub(span.start)?,
+            }
             Some(part)
         })
-    }
-}
-
-impl From<Vec<CsvPart>> for CsvParts {
-    fn from(parts: Vec<CsvPart>) -> Self {
-        let encode = |bytes: Vec<u8>, part: &CsvPart| postcard::to_extend(part, bytes);
-        // Parts are numbers, which can always be encoded.
-        let bytes = parts.iter().try_fold(Vec::new(), encode);
-        Self(bytes.unwrap_or_default().into())
-    }
-}
-
-impl From<CsvParts> for Vec<CsvPart> {
-    fn from(parts: CsvParts) -> Self {
-        parts.decode().collect()
     }
 }
 
@@ -151,27 +163,23 @@ mod tests {
     #[test]
     fn parts_are_read_as_they_were_written_and_moved() {
         let span = |start, length| Span { start, length };
-        let parts = vec![
+        let parts = [
             CsvPart::Fixed(200),
             CsvPart::Metas(span(1 << 40, u32::MAX)),
-            CsvPart::Messages(span(0, 0)),
+            CsvPart::Messages(span(2, 3)),
             CsvPart::Fixed(0),
         ];
-        let encoded = CsvParts::from(parts.clone());
-        assert_eq!(encoded.decode().collect::<Vec<_>>(), parts);
-        assert_eq!(CsvParts::from(Vec::new()).decode().count(), 0);
-        // On disk, they are a list as before.
-        let stored = postcard::to_stdvec(&encoded).unwrap();
-        assert_eq!(stored, postcard::to_stdvec(&parts).unwrap());
-        assert_eq!(
-            postcard::from_bytes::<CsvParts>(&stored),
-            Ok(encoded.clone())
-        );
+        let mut messages = b"a text".to_vec();
+        let listed = CsvParts::put(&parts, 70, &mut messages);
+        assert!(messages.starts_with(b"a text"));
+        assert!(listed.decode(&messages).eq(parts));
+        let none = CsvParts::put(&[], 0, &mut messages);
+        assert_eq!(none.decode(&messages).count(), 0);
 
         let mut message = BundleMessage {
             common: span(1, 1),
             manifests: Manifests::Made {
-                parts: encoded,
+                parts: listed,
                 described: true,
             },
         };
@@ -182,9 +190,14 @@ mod tests {
         let expected = [
             parts[0],
             CsvPart::Metas(span((1 << 40) + 9, u32::MAX)),
-            CsvPart::Messages(span(7, 0)),
+            CsvPart::Messages(span(9, 3)),
             parts[3],
         ];
-        assert_eq!(moved.decode().collect::<Vec<_>>(), expected);
+        let messages = [b"before.", &messages[..]].concat();
+        assert!(moved.decode(&messages).eq(expected));
+        assert_eq!(moved.length, 70);
+        // Damage ends the list, and nothing worse.
+        assert_eq!(moved.decode(&messages[..10]).count(), 0);
+        assert!(moved.decode(&[255; 100]).count() < 100);
     }
 }

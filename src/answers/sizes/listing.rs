@@ -1,7 +1,6 @@
 //! The sizes of messages about bundles.
 
-use crate::answers::grpc::bundle_message::{BundleMessage, CsvEnds, CsvPart, Manifests};
-use crate::answers::grpc::csv::FIXED;
+use crate::answers::grpc::bundle_message::{BundleMessage, CsvEnds, Manifests};
 use crate::answers::grpc::message::{field_length, put_entry, put_membership};
 use fbc::graph::{Channel, Entry, Package};
 
@@ -81,14 +80,8 @@ fn manifests(manifests: &Manifests, ends: CsvEnds) -> u64 {
     match manifests {
         Manifests::None => 0,
         Manifests::Made { parts, described } => {
-            let length = |part: CsvPart| match part {
-                CsvPart::Fixed(number) => {
-                    FIXED.get(usize::from(number)).map_or(0, |text| text.len()) as u64
-                }
-                CsvPart::Metas(span) | CsvPart::Messages(span) => u64::from(span.length),
-            };
             let end = ends.of(*described);
-            let text = parts.decode().map(length).sum::<u64>() + u64::from(end.length);
+            let text = parts.length + u64::from(end.length);
             // It is `csvJson` and the only `object`.
             2 * field_length(text)
         }

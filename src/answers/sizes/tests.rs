@@ -1,5 +1,6 @@
 use super::*;
-use crate::answers::grpc::bundle_message::{CsvPart, Manifests};
+use crate::answers::grpc::bundle_message::{CsvParts, Manifests};
+use crate::answers::grpc::csv::FIXED;
 use crate::answers::span::Span;
 use fbc::document::{BundleBlob, ChannelBlob, CsvSource, EntryBlob, Located, PackageBlob};
 use fbc::graph;
@@ -46,7 +47,11 @@ fn objects(objects: u32, csv: u32) -> Manifests {
 
 fn made(length: u32) -> Manifests {
     Manifests::Made {
-        parts: vec![CsvPart::Fixed(0), CsvPart::Metas(span(length))].into(),
+        parts: CsvParts::put(
+            &[],
+            FIXED[0].len() as u64 + u64::from(length),
+            &mut Vec::new(),
+        ),
         described: false,
     }
 }

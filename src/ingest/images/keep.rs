@@ -43,6 +43,8 @@ pub struct ImageOptions {
 
 /// The longest time to make an image.
 const LONGEST: Duration = Duration::from_hours(6);
+/// The longest time to wait for compressed bytes before making them.
+const COMPRESSION: Duration = Duration::from_secs(20);
 /// The polls from one look for new signatures of a mirrored image to the next.
 const POLLS: u32 = 6;
 
@@ -232,6 +234,9 @@ async fn slim(
     tags: Vec<String>,
     signing: Option<ImageSigning>,
 ) -> Result<(store::Image, Vec<BlobPin>), PassError> {
+    // The layer has the compressed groups of `all.gz`, whose thread may wait for an
+    // idle processor.
+    let _ = tokio::time::timeout(COMPRESSION, snapshot.until_encoded()).await;
     // It takes a core for a while: never beside a pass.
     let permit = context.read_permit().await;
     let (store, snapshot) = (context.store.clone(), Arc::clone(snapshot));

@@ -9,7 +9,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::answers::grpc::bundle_message::{CsvPart, Manifests};
+use crate::answers::grpc::bundle_message::{CsvPart, CsvParts, Manifests};
 use crate::answers::span::Span;
 use fbc::csv;
 use fbc::csv::{CsvField, CsvMetadata};
@@ -114,9 +114,23 @@ pub(super) fn make(
     if let Some(images) = related_images {
         maker.field(RELATED_IMAGES, images, true, None);
     }
+    let Maker { parts, messages } = maker;
+    let length = parts.iter().map(CsvPart::length).sum();
     Manifests::Made {
-        parts: maker.parts.into(),
+        parts: CsvParts::put(&parts, length, messages),
         described,
+    }
+}
+
+impl CsvPart {
+    /// Its bytes.
+    fn length(&self) -> u64 {
+        match self {
+            Self::Fixed(number) => {
+                FIXED.get(usize::from(*number)).map_or(0, |text| text.len()) as u64
+            }
+            Self::Metas(span) | Self::Messages(span) => u64::from(span.length),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ fn made(metadata: &str, related: Option<&str>, icon: Option<&str>) -> (Value, us
     };
     let mut text = Vec::new();
     let mut from_line = 0;
-    for part in parts.decode() {
+    for part in parts.decode(&encoder.messages) {
         match part {
             CsvPart::Fixed(number) => text.extend(FIXED[usize::from(number)].bytes()),
             CsvPart::Metas(span) => {

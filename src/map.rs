@@ -11,6 +11,8 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -45,6 +47,14 @@ impl UnnamedFile {
     /// A file in the file system of a folder.
     pub fn new_in(folder: &Path) -> io::Result<Self> {
         tempfile::tempfile_in(folder).map(Self)
+    }
+
+    /// A copy of bytes that were written.
+    pub fn copy(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let length = range.end.saturating_sub(range.start);
+        let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        self.0.read_exact_at(&mut bytes, range.start)?;
+        Ok(bytes)
     }
 
     /// All that was written.
@@ -88,6 +98,8 @@ mod tests {
         file.write_all(b"forgotten").unwrap();
         file.clear().unwrap();
         file.write_all(b"kept").unwrap();
+        assert_eq!(file.copy(1..3).unwrap(), b"ep");
+        assert!(file.copy(1..5).is_err());
         assert_eq!(file.map().unwrap(), "kept");
         assert!(UnnamedFile::new().unwrap().map().unwrap().is_empty());
     }

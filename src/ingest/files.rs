@@ -4,6 +4,7 @@
 //! copied into one. The spool is mapped and has no name. So the files cannot
 //! change while they are read, take no heap, and leave nothing behind.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::num::NonZero;
@@ -15,6 +16,7 @@ use std::thread;
 use bytes::Bytes;
 
 use crate::ingest::beneath::Location;
+use crate::ingest::early::{Early, beside};
 use crate::ingest::files_error::{FilesError, reading, spooling};
 use crate::ingest::folder_listing::{FolderRules, list};
 use crate::ingest::ordered::ordered;
@@ -40,6 +42,18 @@ pub(super) struct CatalogFiles {
     pub(super) paths: Vec<String>,
     /// Their contents.
     pub(super) contents: Vec<Bytes>,
+    /// What was read of them while they were unpacked.
+    pub(super) early: Early,
+}
+
+impl CatalogFiles {
+    pub(super) fn new(paths: Vec<String>, contents: Vec<Bytes>) -> Self {
+        Self {
+            paths,
+            contents,
+            early: Early::default(),
+        }
+    }
 }
 
 /// The files under `folder` in an image. `layers` has the layers with the paths
@@ -61,13 +75,22 @@ pub(super) fn of_image(
         })
     };
     let all = covered..covered + layers.len();
-    let files = unpack::unpack(all, open, folder, limits, &mut spool)?;
-    let content = spool.map().map_err(spooling(temporary))?;
-    let files = files.into_iter().map(|file| {
-        let bytes = part_of(&content, file.offset, file.size);
-        (file.path, bytes)
+    let (files, found) = beside(&mut spool, |spool| {
+        unpack::unpack(all, open, folder, limits, spool)
     });
-    without_ignored(files.collect(), folder)
+    let content = spool.map().map_err(spooling(temporary))?;
+    let (mut slices, mut places) = (Vec::new(), HashMap::new());
+    for file in files? {
+        let place = file.offset..file.offset + file.size;
+        if found.contains_key(&place) {
+            places.insert(file.path.clone(), place);
+        }
+        let bytes = part_of(&content, file.offset, file.size);
+        slices.push((file.path, bytes));
+    }
+    let mut files = without_ignored(slices, folder)?;
+    files.early = Early::of(found, files.paths.iter().map(|path| places.remove(path)));
+    Ok(files)
 }
 
 #[expect(
@@ -177,7 +200,7 @@ pub(super) fn of_lines(
     }
     let content = UnnamedFile::map_buffered(spool).map_err(spooling(temporary))?;
     let (paths, contents) = slices(ranges, &content).into_iter().unzip();
-    Ok(CatalogFiles { paths, contents })
+    Ok(CatalogFiles::new(paths, contents))
 }
 
 /// Paths, and the ranges of their contents in a spool.
@@ -246,7 +269,7 @@ fn without_ignored(files: Vec<(String, Bytes)>, folder: &str) -> Result<CatalogF
     if paths.is_empty() {
         return Err(FilesError::Empty(folder.to_owned()));
     }
-    Ok(CatalogFiles { paths, contents })
+    Ok(CatalogFiles::new(paths, contents))
 }
 
 /// A file without a name, removed once nobody has it open.

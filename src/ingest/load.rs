@@ -283,10 +283,7 @@ impl Spool {
         let content = UnnamedFile::map_buffered(self.out).map_err(spooling)?;
         Ok(Loaded {
             digest: self.hasher.finish(),
-            files: CatalogFiles {
-                paths: vec![self.name],
-                contents: vec![content],
-            },
+            files: CatalogFiles::new(vec![self.name], vec![content]),
         })
     }
 }

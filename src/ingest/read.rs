@@ -11,6 +11,7 @@ use crate::answers::catalog::EncodedCatalog;
 use crate::answers::grpc::bundle_message::{BundleMessage, CsvEnds};
 use crate::answers::grpc::encoder::Encoder;
 use crate::answers::{graphql, sizes};
+use crate::ingest::done::{Done, PIECE};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::ordered::ordered;
 use crate::snapshot::KnownSegments;
@@ -20,10 +21,8 @@ use fbc::document::{Blobs, Defect, Located};
 use fbc::fields::{Fields, MAX_SCHEMAS};
 use fbc::graph;
 use fbc::problem::{Code, DocumentPosition, Problem, Severity, Subject};
-use fbc::read::{Output, Piece, Reader, pieces};
+use fbc::read::{Piece, Reader, pieces};
 
-/// The approximate number of bytes of a file that one worker reads at a time.
-const PIECE: usize = 1 << 20;
 /// The number of pieces by which workers may be ahead of the writer.
 const WINDOW: usize = 6;
 /// The number of problems of documents that are kept.
@@ -31,16 +30,6 @@ const MAX_PROBLEMS: usize = 10_000;
 /// The number of defects of blobs that are kept in full, and of blobs without a
 /// package: more than are ever listed.
 const MAX_DEFECTS: usize = 2 * graph::MAX_PROBLEMS;
-
-/// A piece that was read and encoded.
-#[derive(Default)]
-pub(super) struct Done {
-    file: u32,
-    pub(super) output: Output,
-    pub(super) encoder: Encoder,
-    pub(super) segments: Vec<u8>,
-    pub(super) stored: Vec<Stored>,
-}
 
 /// Where a piece's bytes lie in the revision's files.
 #[derive(Clone, Copy, Default)]
@@ -78,10 +67,13 @@ pub(super) fn read<E>(
             .min(4),
         WINDOW,
         || (Reader::default(), Segmenter::default()),
-        |(reader, segmenter), (file, piece, bytes)| {
-            let mut done = recycled.lock().pop().unwrap_or_default();
+        |(reader, segmenter), (file, piece, bytes, early)| {
+            let mut done = early.unwrap_or_else(|| {
+                let mut done = recycled.lock().pop().unwrap_or_default();
+                done.read(reader, &piece, &bytes);
+                done
+            });
             done.file = file;
-            reader.read(&piece, &bytes, file, &mut done.output, &mut done.encoder);
             store(&mut done, segments, segmenter);
             done
         },
@@ -89,17 +81,29 @@ pub(super) fn read<E>(
             let base = sink(&done)?;
             collected.take(&mut done, base);
             done.clear();
-            recycled.lock().push(done);
+            let mut recycled = recycled.lock();
+            if recycled.len() < WINDOW {
+                recycled.push(done);
+            }
             Ok(())
         },
     )?;
     Ok(collected.finish())
 }
 
-fn pieces_of(files: &CatalogFiles) -> impl Iterator<Item = (u32, Piece, Bytes)> + Send {
-    let files = (0_u32..).zip(&files.contents);
-    files.flat_map(|(file, content)| {
-        pieces(content, PIECE).map(move |piece| (file, piece.clone(), content.slice(piece.range)))
+/// The pieces of the files, and what was read of them early.
+fn pieces_of(
+    files: &CatalogFiles,
+) -> impl Iterator<Item = (u32, Piece, Bytes, Option<Done>)> + Send {
+    let CatalogFiles {
+        contents, early, ..
+    } = files;
+    (0_u32..).zip(contents).flat_map(move |(file, content)| {
+        let pieces = (0..).zip(pieces(content, PIECE));
+        pieces.map(move |(number, piece)| {
+            let bytes = content.slice(piece.range.clone());
+            (file, piece, bytes, early.take(file, number))
+        })
     })
 }
 
@@ -127,15 +131,6 @@ fn store(done: &mut Done, segments: &Segments, segmenter: &mut Segmenter) {
             crc,
             digest: Digest::of(line),
         });
-    }
-}
-
-impl Done {
-    fn clear(&mut self) {
-        self.output.clear();
-        self.encoder.clear();
-        self.segments.clear();
-        self.stored.clear();
     }
 }
 
@@ -173,11 +168,11 @@ impl Collected<'_> {
         self.bound(&mut from, encoder);
         let into = &mut self.blobs;
         into.incomplete |= from.incomplete;
-        append(&mut into.packages, from.packages, before);
-        append(&mut into.channels, from.channels, before);
-        append(&mut into.deprecations, from.deprecations, before);
-        append(&mut into.lifecycles, from.lifecycles, before);
-        append(&mut into.bundles, from.bundles, before);
+        append(&mut into.packages, from.packages, before, done.file);
+        append(&mut into.channels, from.channels, before, done.file);
+        append(&mut into.deprecations, from.deprecations, before, done.file);
+        append(&mut into.lifecycles, from.lifecycles, before, done.file);
+        append(&mut into.bundles, from.bundles, before, done.file);
         for mut message in encoder.bundles.drain(..) {
             message.shift(base.messages, base.lines);
             self.messages.push(message);
@@ -323,8 +318,9 @@ struct Before {
     line_ends: u32,
 }
 
-fn append<T>(into: &mut Vec<Located<T>>, from: Vec<Located<T>>, before: Before) {
+fn append<T>(into: &mut Vec<Located<T>>, from: Vec<Located<T>>, before: Before, file: u32) {
     into.extend(from.into_iter().map(|mut located| {
+        located.file = file;
         located.meta += before.metas;
         located.document += before.documents;
         located.line += before.line_ends;

@@ -141,10 +141,7 @@ impl Repairer {
             let metas = work
                 .copy_of_metas(&old)
                 .map_err(PassError::at(Stage::Read))?;
-            let files = CatalogFiles {
-                paths: vec!["catalog.json".into()],
-                contents: vec![metas],
-            };
+            let files = CatalogFiles::new(vec!["catalog.json".into()], vec![metas]);
             let stages = StageTracker::at(Stage::Read);
             let written = write_revision(&work, &stages, &of, files, OnInvalid::Quarantine, None)?;
             if written.finished.content == old.content {

@@ -108,5 +108,5 @@ async fn migrate(
         return Err(FilesError::Empty(files.paths.concat()));
     }
     let (paths, contents) = slices(ranges, &content).into_iter().unzip();
-    Ok(CatalogFiles { paths, contents })
+    Ok(CatalogFiles::new(paths, contents))
 }

@@ -362,9 +362,10 @@ fn updates_back_and_forth_answer_as_a_fresh_store_does() {
     });
     // In an order, and with repetitions, that leave little to copy.
     let mixed = (0..90).fold(changed.clone(), |catalog, number| {
+        let package = ["added", "apple"][number % 2];
         catalog.blob(serde_json::json!({
             "schema": "example.text",
-            "package": ["added", "apple"][number % 2],
+            "package": package,
             "name": format!("{}", number % 7),
             "text": "text ".repeat(400),
         }))

@@ -114,7 +114,7 @@ impl Target<'_, '_> {
         let wanted = self.scope.holds(key.as_bytes());
         let kind = match entry.kind {
             EntryKind::Folder => NodeKind::Folder,
-            EntryKind::File if wanted => self.spool(archive, entry.size)?,
+            EntryKind::File if wanted => self.spool(archive, key, entry.size)?,
             EntryKind::Hardlink if wanted => match self.hardlink(archive.link()) {
                 Ok(kind) => kind,
                 Err(rejection) => return rejected(self, rejection),
@@ -123,7 +123,7 @@ impl Target<'_, '_> {
                 let size = archive
                     .open_sparse()
                     .map_err(|fault| self.fault(fault, archive.path()))?;
-                self.spool(archive, size)?
+                self.spool(archive, key, size)?
             }
             EntryKind::UnknownSparse if wanted => return rejected(self, LayerRejection::Sparse),
             EntryKind::File
@@ -165,6 +165,7 @@ impl Target<'_, '_> {
     fn spool<S: TarSource>(
         &mut self,
         archive: &mut TarEntries<'_, S>,
+        key: &str,
         size: u64,
     ) -> Result<NodeKind, UnpackError> {
         let offset = self.spool.position();
@@ -179,6 +180,8 @@ impl Target<'_, '_> {
                 .read(buffer)
                 .map_err(|fault| fault_of(name, archive.path(), fault))
         })?;
+        let name = key.rsplit(SEPARATOR).next().unwrap_or_default();
+        self.spool.end(name, offset);
         Ok(NodeKind::File { offset, size })
     }
 

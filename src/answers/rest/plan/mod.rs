@@ -4,17 +4,25 @@
 //! With a target, the shortest way counts; under OLM v0 a change of the channel is a
 //! step of its own. Without one, OLM v0 goes to the head of its channel, and OLM v1 to
 //! the best successor until there is none.
+//!
+//! `v0` and `v1` have the rules, `shortest` finds the way to a target, `moves` has what
+//! they share. Authors decide how many entries and ranges there are, so none is read
+//! again for each step.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+mod moves;
+mod shortest;
+mod v0;
+mod v1;
+
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
+use crate::answers::rest::plan::moves::{installed_as, versions_of};
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};
-use crate::answers::rest::updates::{Candidate, Chain, Edge, Installed, candidates};
+use crate::answers::rest::updates::{Candidate, Edge, Installed, candidates};
 use fbc::text::semver::{Range, Version};
 
-/// The longest way.
-const MAX_STEPS: usize = 1_000;
 /// How many versions that a step passes over are listed.
 const MAX_PASSED: usize = 100;
 
@@ -98,31 +106,33 @@ pub fn plan<'a>(
     rules: Rules,
 ) -> Plan<'a> {
     let found = match (rules, to) {
-        (Rules::V0, None) => to_head(channels, installed),
-        (Rules::V1, None) => Some(to_best(channels, installed)),
-        (Rules::V0, Some(to)) => shortest(channels, installed, to, v0_neighbours),
-        (Rules::V1, Some(to)) => shortest(channels, installed, to, v1_neighbours),
+        (Rules::V0, None) => v0::to_head(channels, installed),
+        (Rules::V1, None) => Some(v1::to_best(channels, installed)),
+        (Rules::V0, Some(to)) => v0::shortest(channels, installed, to),
+        (Rules::V1, Some(to)) => v1::shortest(channels, installed, to),
     };
-    let (moves, reached) = match found {
-        Some((moves, reached)) => (moves, reached),
-        None => (Vec::new(), false),
-    };
+    let (moves, reached) = found.unwrap_or_default();
     let mut steps = Vec::with_capacity(moves.len());
     let mut before = installed.clone();
     let mut channel = match rules {
         Rules::V0 => 0,
         Rules::V1 => usize::MAX,
     };
+    let mut versions = HashMap::new();
     for step in moves {
-        let entry = &channels[step.channel].entries[step.entry];
+        let record = &channels[step.channel];
+        let entry = &record.entries[step.entry];
+        let versions = versions
+            .entry(step.channel)
+            .or_insert_with(|| versions_of(record));
         steps.push(PlanStep {
-            channel: &channels[step.channel].name,
+            channel: &record.name,
             changes_channel: rules == Rules::V0 && step.channel != channel,
             from: before.name,
             to: &entry.name,
             version: &entry.version,
             edge: step.edge,
-            passed_over: passed_over(&channels[step.channel], &before, entry),
+            passed_over: passed_over(record, versions, &before, (entry, step.entry)),
             deprecation: entry.deprecation.as_deref(),
         });
         channel = step.channel;
@@ -135,245 +145,30 @@ pub fn plan<'a>(
     }
 }
 
-/// An update, by the numbers of the channel and of its entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Move {
-    channel: usize,
-    entry: usize,
-    edge: Edge,
-}
-
-type Found = Option<(Vec<Move>, bool)>;
-
-fn installed_as<'a>(entry: &'a EntryRecord<'a>) -> Installed<'a> {
-    Installed {
-        name: &entry.name,
-        version: Version::parse(&entry.version).ok(),
-    }
-}
-
-/// The numbers of entries by their names. Of entries with one name the first counts.
-fn numbers<'a>(channel: &'a ChannelRecord<'a>) -> HashMap<&'a str, usize> {
-    let entries = channel.entries.iter().enumerate().rev();
-    entries.map(|(at, entry)| (&*entry.name, at)).collect()
-}
-
-fn to_head<'a>(channels: &'a [ChannelRecord<'a>], installed: &Installed<'a>) -> Found {
-    let channel = channels.first()?;
-    let chain = Chain::of(channel);
-    let numbers = numbers(channel);
-    let mut at = chain.place(installed.name);
-    let mut current = installed.clone();
-    let mut moves = Vec::new();
-    while at != Some(0) && moves.len() < MAX_STEPS {
-        let Some((place, edge)) = chain.next(&current, at) else {
-            break;
-        };
-        let entry = chain.entries[place];
-        moves.push(Move {
-            channel: 0,
-            entry: *numbers.get(&*entry.name)?,
-            edge,
-        });
-        (at, current) = (Some(place), installed_as(entry));
-    }
-    Some((moves, at == Some(0)))
-}
-
-fn to_best<'a>(channels: &'a [ChannelRecord<'a>], installed: &Installed<'a>) -> (Vec<Move>, bool) {
-    let graph = Successors::of(channels);
-    let mut current = installed.clone();
-    let mut moves: Vec<Move> = Vec::new();
-    while moves.len() < MAX_STEPS {
-        let next = graph.of_bundle(&current);
-        let rank = |step: &Move| {
-            let entry = &channels[step.channel].entries[step.entry];
-            (
-                entry.deprecation.is_none(),
-                graph.versions[step.channel][step.entry].as_ref(),
-            )
-        };
-        let current_version = current.version.as_ref();
-        // The installed version stays possible: OLM v1 does not leave it for a lower one.
-        let higher = next.into_iter().filter(|step| {
-            let version = graph.versions[step.channel][step.entry].as_ref();
-            current_version.is_none() || version > current_version
-        });
-        let Some(step) = higher.max_by(|one, other| rank(one).cmp(&rank(other))) else {
-            break;
-        };
-        current = installed_as(&channels[step.channel].entries[step.entry]);
-        moves.push(step);
-    }
-    let is_head = |channel: &ChannelRecord<'_>| channel.head.as_deref() == Some(current.name);
-    let reached = channels.iter().any(is_head);
-    (moves, reached)
-}
-
-/// A bundle on the way: its channel (of the subscription) and its place.
-type Node = (usize, String);
-
-/// The shortest way to a bundle, by breadth.
-fn shortest<'a>(
-    channels: &'a [ChannelRecord<'a>],
-    installed: &Installed<'a>,
-    to: &str,
-    neighbours: fn(&Successors<'a>, usize, &Installed<'a>) -> Vec<Move>,
-) -> Found {
-    if installed.name == to {
-        return Some((Vec::new(), true));
-    }
-    let graph = Successors::of(channels);
-    let start: Node = (0, installed.name.to_owned());
-    let mut before: BTreeMap<Node, (Node, Move)> = BTreeMap::new();
-    let mut queue = VecDeque::from([(start.clone(), installed.clone())]);
-    while let Some((node, current)) = queue.pop_front() {
-        for step in neighbours(&graph, node.0, &current) {
-            let entry = &channels[step.channel].entries[step.entry];
-            let next: Node = (step.channel, entry.name.clone().into_owned());
-            if next == start || before.contains_key(&next) {
-                continue;
-            }
-            before.insert(next.clone(), (node.clone(), step));
-            if entry.name == to {
-                let mut moves = Vec::new();
-                let mut at = &next;
-                while let Some((earlier, step)) = before.get(at) {
-                    moves.push(*step);
-                    at = earlier;
-                }
-                moves.reverse();
-                return Some((moves, true));
-            }
-            if before.len() < MAX_STEPS * 100 {
-                queue.push_back((next, installed_as(entry)));
-            }
-        }
-    }
-    None
-}
-
-/// The step in the same channel comes first, then those after a change of the channel.
-fn v0_neighbours<'a>(graph: &Successors<'a>, channel: usize, current: &Installed<'a>) -> Vec<Move> {
-    let others = (0..graph.channels.len()).filter(|other| *other != channel);
-    let in_order = std::iter::once(channel).chain(others);
-    let steps = in_order.filter_map(|channel| {
-        let chain = &graph.chains[channel];
-        let (place, edge) = chain.next(current, chain.place(current.name))?;
-        let name = &*chain.entries[place].name;
-        Some(Move {
-            channel,
-            entry: *graph.numbers[channel].get(name)?,
-            edge,
-        })
-    });
-    steps.collect()
-}
-
-fn v1_neighbours<'a>(graph: &Successors<'a>, _: usize, current: &Installed<'a>) -> Vec<Move> {
-    let mut steps = graph.of_bundle(current);
-    // One channel of several with the same edge is enough, and it decides no rule.
-    let mut seen = HashSet::new();
-    steps.retain(|step| {
-        let name = &*graph.channels[step.channel].entries[step.entry].name;
-        seen.insert(name)
-    });
-    steps
-}
-
-/// The entries that may follow a bundle, found without reading every range again.
-struct Successors<'a> {
-    channels: &'a [ChannelRecord<'a>],
-    chains: Vec<Chain<'a>>,
-    versions: Vec<Vec<Option<Version>>>,
-    /// The number of each entry in its channel.
-    numbers: Vec<HashMap<&'a str, usize>>,
-    by_name: HashMap<&'a str, Vec<Move>>,
-    ranges: Vec<(Range, Move)>,
-}
-
-impl<'a> Successors<'a> {
-    fn of(channels: &'a [ChannelRecord<'a>]) -> Self {
-        let mut by_name: HashMap<&'a str, Vec<Move>> = HashMap::new();
-        let mut ranges = Vec::new();
-        let mut versions = Vec::with_capacity(channels.len());
-        for (channel, record) in channels.iter().enumerate() {
-            for (entry, one) in record.entries.iter().enumerate() {
-                let to = |edge| Move {
-                    channel,
-                    entry,
-                    edge,
-                };
-                if !one.replaces.is_empty() {
-                    by_name
-                        .entry(&one.replaces)
-                        .or_default()
-                        .push(to(Edge::Replaces));
-                }
-                for skip in &one.skips {
-                    by_name.entry(skip).or_default().push(to(Edge::Skips));
-                }
-                if let Ok(range) = Range::parse(&one.skip_range) {
-                    ranges.push((range, to(Edge::SkipRange)));
-                }
-            }
-            let parsed = record.entries.iter();
-            versions.push(
-                parsed
-                    .map(|one| Version::parse(&one.version).ok())
-                    .collect(),
-            );
-        }
-        Self {
-            channels,
-            chains: channels.iter().map(Chain::of).collect(),
-            versions,
-            numbers: channels.iter().map(numbers).collect(),
-            by_name,
-            ranges,
-        }
-    }
-
-    /// The entries with an edge from a bundle, itself excluded.
-    fn of_bundle(&self, current: &Installed<'_>) -> Vec<Move> {
-        let named = self
-            .by_name
-            .get(current.name)
-            .into_iter()
-            .flatten()
-            .copied();
-        let named = named.filter(|_| !current.name.is_empty());
-        let ranges = self.ranges.iter().filter(|(range, _)| {
-            let version = current.version.as_ref();
-            version.is_some_and(|version| range.contains(version))
-        });
-        let all = named.chain(ranges.map(|(_, step)| *step));
-        let entry = |step: &Move| &*self.channels[step.channel].entries[step.entry].name;
-        all.filter(|step| entry(step) != current.name).collect()
-    }
-}
-
-/// The entries of a channel between two bundles.
+/// The entries of a channel between two bundles. `versions` has those of the channel.
 fn passed_over<'a>(
     channel: &'a ChannelRecord<'a>,
+    versions: &[Option<Version>],
     before: &Installed<'_>,
-    after: &'a EntryRecord<'a>,
+    (after, at): (&'a EntryRecord<'a>, usize),
 ) -> Vec<Passed<'a>> {
-    let (Some(low), Ok(high)) = (&before.version, Version::parse(&after.version)) else {
+    let (Some(low), Some(high)) = (&before.version, &versions[at]) else {
         return Vec::new();
     };
     let range = Range::parse(&after.skip_range).ok();
-    let entries = channel.entries.iter().filter_map(|entry| {
-        let version = Version::parse(&entry.version).ok()?;
-        if version <= *low || version >= high || entry.name == before.name {
+    let skips: HashSet<&str> = after.skips.iter().map(|skip| &**skip).collect();
+    let entries = channel.entries.iter().zip(versions);
+    let entries = entries.filter_map(|(entry, version)| {
+        let version = version.as_ref()?;
+        if version <= low || version >= high || entry.name == before.name {
             return None;
         }
-        let edge = if after.skips.contains(&entry.name) {
+        let edge = if skips.contains(&*entry.name) {
             Some(Edge::Skips)
         } else if after.replaces == entry.name {
             Some(Edge::Replaces)
         } else {
-            let in_range = range.as_ref().is_some_and(|range| range.contains(&version));
+            let in_range = range.as_ref().is_some_and(|range| range.contains(version));
             in_range.then_some(Edge::SkipRange)
         };
         Some(Passed {

@@ -131,3 +131,53 @@ fn a_step_names_what_it_passes_over_and_why() {
         ("v1.1.0", Some(Edge::Skips))
     );
 }
+
+#[test]
+fn a_hostile_package_is_planned_with_one_look_at_each_bundle() {
+    const ENTRIES: usize = 500;
+    const CHANNELS: usize = 20;
+    let name = |at: usize| format!("v{at}.0.0");
+    // Each entry replaces the one before it, and has the ten before it in its range.
+    let one = |at: usize| EntryRecord {
+        name: name(at).into(),
+        version: format!("{at}.0.0").into(),
+        replaces: at.checked_sub(1).map_or_else(String::new, name).into(),
+        skip_range: format!(">={}.0.0 <{at}.0.0", at.saturating_sub(10)).into(),
+        ..EntryRecord::default()
+    };
+    let texts: Vec<String> = (0..CHANNELS).map(|at| format!("c{at}")).collect();
+    let channels: Vec<ChannelRecord<'_>> = texts
+        .iter()
+        .map(|text| ChannelRecord {
+            name: text.as_str().into(),
+            head: Some(name(ENTRIES - 1).into()),
+            entries: (0..ENTRIES).rev().map(one).collect(),
+            ..ChannelRecord::default()
+        })
+        .collect();
+    let start = installed("v0.0.0");
+    let lines: Vec<v0::Line<'_>> = channels.iter().map(v0::Line::of).collect();
+    let (mut asked, mut examined) = (0, 0);
+    let found = shortest::shortest(&channels, &start, "v499.0.0", |channel, current| {
+        let steps = v0::neighbours(&lines, channel, current);
+        asked += 1;
+        examined += steps.len();
+        steps
+    });
+    // The farthest entry in range comes first: 499 is 49 times 10 and once 9.
+    assert_eq!(found.map(|(moves, _)| moves.len()), Some(50));
+    assert!(
+        asked <= ENTRIES && examined <= ENTRIES * CHANNELS,
+        "{asked} {examined}"
+    );
+    for rules in [Rules::V0, Rules::V1] {
+        let to = plan(&channels, &start, Some("v499.0.0"), rules);
+        let without = plan(&channels, &start, None, rules);
+        assert_eq!((to.steps.len(), to.reached), (50, true), "{rules:?}");
+        assert_eq!(
+            (without.steps.len(), without.reached),
+            (50, true),
+            "{rules:?}"
+        );
+    }
+}

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::Serialize;
 
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};
-use fbc::text::semver::{Constraint, Identifier, Range, Version};
+use fbc::text::semver::{Constraint, Identifier, Range, RangeIndex, Version};
 
 /// The number of steps of a path that are listed.
 const MAX_STEPS: usize = 1_000;
@@ -187,8 +187,10 @@ pub(crate) struct Chain<'a> {
     pub(crate) entries: Vec<&'a EntryRecord<'a>>,
     /// The place of each of them.
     places: HashMap<&'a str, usize>,
-    /// The places of entries that may be installed, with their ranges.
-    ranges: Vec<(usize, Range)>,
+    /// The places of entries that may be installed and have a range.
+    ranged: Vec<usize>,
+    /// Their ranges, in the same order.
+    ranges: RangeIndex,
     /// For each name the entry nearest to the head that replaces or skips it.
     named: HashMap<&'a str, (usize, Edge)>,
 }
@@ -198,15 +200,16 @@ impl<'a> Chain<'a> {
         let entries = chain(channel);
         let allowed = entries.iter().enumerate();
         let allowed = allowed.filter(|(_, entry)| !entry.prohibited);
-        let ranges = allowed
+        let (ranged, ranges): (Vec<usize>, Vec<Range>) = allowed
             .filter_map(|(place, entry)| Some((place, Range::parse(&entry.skip_range).ok()?)))
-            .collect();
+            .unzip();
         let names = entries.iter().enumerate().rev();
         Self {
             // Of entries with one name the first counts.
             places: names.map(|(place, entry)| (&*entry.name, place)).collect(),
             named: named(&entries),
-            ranges,
+            ranged,
+            ranges: RangeIndex::of(&ranges),
             entries,
         }
     }
@@ -229,9 +232,8 @@ impl<'a> Chain<'a> {
         let limit = at.unwrap_or(self.entries.len());
         let by_name = self.named.get(current.name).copied();
         let by_range = current.version.as_ref().and_then(|version| {
-            let mut ranges = self.ranges.iter().take_while(|(place, _)| *place < limit);
-            let (place, _) = ranges.find(|(_, range)| range.contains(version))?;
-            Some((*place, Edge::SkipRange))
+            let place = *self.ranged.get(self.ranges.first(version)?)?;
+            Some((place, Edge::SkipRange))
         });
         let next = [by_name, by_range].into_iter().flatten();
         next.filter(|(place, _)| *place < limit).min()

@@ -6,9 +6,11 @@
 //! library, Masterminds/semver v3.4.0.
 
 mod constraint;
+mod index;
 mod range;
 mod version;
 
 pub use constraint::{Constraint, ConstraintError, MAX_CONSTRAINT};
+pub use index::RangeIndex;
 pub use range::{MAX_RANGE, Range, RangeError};
 pub use version::{Identifier, MAX_RELEASE, MAX_VERSION, Version, VersionError, check_release};

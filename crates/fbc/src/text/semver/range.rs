@@ -13,7 +13,7 @@ pub const MAX_RANGE: usize = 1_024;
 #[derive(Clone, Debug)]
 pub struct Range {
     /// All comparisons of one of them must hold.
-    alternatives: Vec<Vec<Comparison>>,
+    pub(super) alternatives: Vec<Vec<Comparison>>,
 }
 
 /// The reason why a text is no range.
@@ -45,10 +45,10 @@ pub enum RangeError {
 }
 
 #[derive(Clone, Debug)]
-struct Comparison {
+pub(super) struct Comparison {
     /// The test of a version, compared to this one.
-    holds: fn(Ordering) -> bool,
-    version: Version,
+    pub(super) holds: fn(Ordering) -> bool,
+    pub(super) version: Version,
 }
 
 impl Range {

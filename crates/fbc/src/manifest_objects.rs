@@ -37,32 +37,49 @@ pub(crate) fn decode(data: &str) -> Result<Vec<u8>, ManifestError> {
 
 /// Whether a manifest, given as canonical JSON, is a `ClusterServiceVersion`.
 pub(crate) fn is_csv(manifest: &[u8]) -> bool {
+    kind(manifest).0 == CSV_KIND
+}
+
+/// The first `ClusterServiceVersion` among the data of objects, as canonical
+/// JSON. Data that is not a manifest is passed over.
+pub(crate) fn find_csv<'a>(objects: impl IntoIterator<Item = Cow<'a, str>>) -> Option<Vec<u8>> {
+    let mut found = of_kinds(objects, &[CSV_KIND]);
+    found.next().map(|(_, manifest)| manifest)
+}
+
+/// The manifests of some kinds among the data of objects, each with its kind and as
+/// canonical JSON. Data that is not a manifest is passed over.
+pub(crate) fn of_kinds<'a>(
+    objects: impl IntoIterator<Item = Cow<'a, str>>,
+    kinds: &[&'static str],
+) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+    objects.into_iter().filter_map(|data| {
+        let manifest = from_base64(&data).ok()?;
+        if !may_be(&manifest, kinds) {
+            return None;
+        }
+        let manifest = to_json(&manifest).ok()?;
+        let found = kinds.iter().find(|one| kind(&manifest).0 == **one);
+        Some((*found?, manifest))
+    })
+}
+
+/// The kind of a manifest, given as canonical JSON.
+fn kind(manifest: &[u8]) -> Text<'_> {
     let mut kind = Text::default();
     Cursor::new(manifest).each_member(|key, cursor| {
         if key == "kind" {
             kind = or_default(cursor);
         }
     });
-    kind.0 == CSV_KIND
-}
-
-/// The first `ClusterServiceVersion` among the data of objects, as canonical
-/// JSON. Data that is not a manifest is passed over.
-pub(crate) fn find_csv<'a>(objects: impl IntoIterator<Item = Cow<'a, str>>) -> Option<Vec<u8>> {
-    objects.into_iter().find_map(|data| {
-        let manifest = from_base64(&data).ok()?;
-        if !may_be_csv(&manifest) {
-            return None;
-        }
-        let manifest = to_json(&manifest).ok()?;
-        is_csv(&manifest).then_some(manifest)
-    })
+    kind
 }
 
 /// Most manifests are of other kinds, and need not be read to know that: the
 /// name of the kind can only be written without itself by way of an escape.
-fn may_be_csv(manifest: &[u8]) -> bool {
-    memmem::find(manifest, CSV_KIND.as_bytes()).is_some()
+fn may_be(manifest: &[u8], kinds: &[&str]) -> bool {
+    let mut kinds = kinds.iter();
+    kinds.any(|kind| memmem::find(manifest, kind.as_bytes()).is_some())
         || memchr::memchr(b'\\', manifest).is_some()
 }
 

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use fbc::presentation::NamespaceTemplate;
 use fbc::text::yaml;
 
 /// The installed version, and the ways to install it.
@@ -24,6 +25,8 @@ pub struct Install<'a> {
     pub mode: &'a str,
     /// The watched namespace of the mode `SingleNamespace`.
     pub watched: &'a str,
+    /// The author's suggestion for the namespace of this name.
+    pub template: Option<&'a NamespaceTemplate>,
 }
 
 impl Install<'_> {
@@ -67,8 +70,43 @@ impl Install<'_> {
         ]
     }
 
-    /// `Namespace` and `ClusterExtension` for OLM v1.
+    /// `Namespace`, `ServiceAccount`, `ClusterRoleBinding` and `ClusterExtension` for OLM v1.
+    /// Releases before the middle of 2026 refuse an extension without an account, and
+    /// install by its permissions. Later ones ignore it.
     pub fn v1(&self) -> Vec<Value> {
+        let account = format!("{}-installer", self.package);
+        let mut extension = self.extension();
+        extension["spec"]["serviceAccount"] = json!({ "name": account });
+        vec![
+            self.namespace_object(),
+            json!({
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": { "name": account, "namespace": self.namespace },
+            }),
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": { "name": account },
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "ClusterRole",
+                    "name": "cluster-admin",
+                },
+                "subjects": [
+                    { "kind": "ServiceAccount", "name": account, "namespace": self.namespace },
+                ],
+            }),
+            extension,
+        ]
+    }
+
+    /// `Namespace` and `ClusterExtension` for releases of OLM v1 that need no account.
+    pub fn v1_without_account(&self) -> Vec<Value> {
+        vec![self.namespace_object(), self.extension()]
+    }
+
+    fn extension(&self) -> Value {
         let mut catalog = json!({
             "packageName": self.package,
             "channels": [self.channel],
@@ -78,42 +116,32 @@ impl Install<'_> {
         if let Some((_, version)) = self.pinned {
             catalog["version"] = version.into();
         }
-        vec![
-            self.namespace_object(),
-            json!({
-                "apiVersion": "olm.operatorframework.io/v1",
-                "kind": "ClusterExtension",
-                "metadata": { "name": self.package },
-                "spec": {
-                    "namespace": self.namespace,
-                    "source": { "sourceType": "Catalog", "catalog": catalog },
-                },
-            }),
-        ]
-    }
-
-    /// The same for releases of OLM v1 that install with a service account.
-    pub fn older_v1(&self) -> Vec<Value> {
-        let account = format!("{}-installer", self.package);
-        let mut objects = self.v1();
-        if let Some(extension) = objects.last_mut() {
-            extension["spec"]["serviceAccount"] = json!({ "name": account });
-        }
-        let account = json!({
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": { "name": account, "namespace": self.namespace },
-        });
-        objects.insert(1, account);
-        objects
-    }
-
-    fn namespace_object(&self) -> Value {
         json!({
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": { "name": self.namespace },
+            "apiVersion": "olm.operatorframework.io/v1",
+            "kind": "ClusterExtension",
+            "metadata": { "name": self.package },
+            "spec": {
+                "namespace": self.namespace,
+                "source": { "sourceType": "Catalog", "catalog": catalog },
+            },
         })
+    }
+
+    /// The namespace. Labels and annotations of the template belong to its name only.
+    fn namespace_object(&self) -> Value {
+        let mut metadata = json!({ "name": self.namespace });
+        let template = self.template.filter(|one| one.name == self.namespace);
+        if let Some(template) = template {
+            for (key, values) in [
+                ("labels", &template.labels),
+                ("annotations", &template.annotations),
+            ] {
+                if let Some(values) = values.as_ref().filter(|values| !values.is_empty()) {
+                    metadata[key] = json!(values);
+                }
+            }
+        }
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata })
     }
 }
 
@@ -211,5 +239,52 @@ mod tests {
         for bad in ["", "Bad", "a_b", "-a", "a-", &"a".repeat(64)] {
             assert_eq!(namespace(bad, "p"), "p", "{bad}");
         }
+    }
+
+    #[test]
+    fn the_extension_has_an_account_that_may_install_it() {
+        let objects = install().v1();
+        let kinds: Vec<&str> = objects
+            .iter()
+            .filter_map(|one| one["kind"].as_str())
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                "Namespace",
+                "ServiceAccount",
+                "ClusterRoleBinding",
+                "ClusterExtension"
+            ]
+        );
+        let account = &objects[3]["spec"]["serviceAccount"]["name"];
+        assert_eq!(account, "etcd-installer");
+        assert_eq!(&objects[1]["metadata"]["name"], account);
+        assert_eq!(&objects[2]["subjects"][0]["name"], account);
+        let newer = install().v1_without_account();
+        assert_eq!(newer.len(), 2);
+        assert!(newer[1]["spec"].get("serviceAccount").is_none());
+    }
+
+    #[test]
+    fn labels_of_a_template_belong_to_its_namespace_only() {
+        let template = NamespaceTemplate {
+            name: "etcd".to_owned(),
+            labels: Some([("a".to_owned(), "b".to_owned())].into()),
+            annotations: Some([].into()),
+        };
+        let with = |namespace| Install {
+            namespace,
+            template: Some(&template),
+            ..install()
+        };
+        assert_eq!(
+            with("etcd").v0()[0]["metadata"],
+            json!({ "name": "etcd", "labels": { "a": "b" } })
+        );
+        assert_eq!(
+            with("other").v1()[0]["metadata"],
+            json!({ "name": "other" })
+        );
     }
 }

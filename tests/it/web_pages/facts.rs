@@ -30,7 +30,11 @@ fn harbor() -> Catalog {
         "displayName": "Hook",
         "annotations": {
             "alm-examples": examples.to_string(),
-            "operatorframework.io/suggested-namespace": "hooks",
+            "operatorframework.io/suggested-namespace": "plain",
+            "operatorframework.io/suggested-namespace-template": json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": "hooks", "labels": {"example.com/ring": "inner"}},
+            }).to_string(),
             "features.operators.openshift.io/cnf": "\u{201c}true\u{201d}",
             "features.operators.openshift.io/csi": "true",
         },
@@ -43,11 +47,22 @@ fn harbor() -> Catalog {
         {"name": "Full support", "startDate": "2026-01-01", "endDate": "2026-06-30"},
         {"name": "Maintenance", "startDate": "2026-07-01", "endDate": "2026-12-31"},
     ]);
+    let role = json!({"kind": "ClusterRole", "metadata": {"name": "lift"},
+        "rules": [{"apiGroups": ["lift.example.com"], "resources": ["lifts"], "verbs": ["patch"]}]});
+    let binding = json!({"kind": "ClusterRoleBinding", "metadata": {"name": "lift"},
+        "roleRef": {"kind": "ClusterRole", "name": "lift"},
+        "subjects": [{"kind": "ServiceAccount", "name": "lift-account"}]});
+    let viewer = json!({"kind": "ClusterRole", "metadata": {"name": "lift-viewer"},
+        "rules": [{"resources": ["lifts"], "verbs": ["list"]}]});
+    let crane = [&csv, &role, &binding, &viewer];
+    let crane = crane
+        .into_iter()
+        .fold(bundle("crane.v1.2.0"), |one, object| one.object(object));
     Catalog::new()
         .package("crane", |package| {
             package
                 .channel("stable", [entry("crane.v1.2.0")])
-                .bundle(bundle("crane.v1.2.0").object(&csv))
+                .bundle(crane)
         })
         .package("hook", |package| {
             package
@@ -90,12 +105,22 @@ fn permissions_are_told_where_the_catalog_has_the_manifests() {
         "crane-account",
         "<td>get, watch</td>",
         "<td>core, apps</td>",
+        "<code>lift-account</code> · role <code>lift</code>",
+        "<td>patch</td>",
+        "For users, or given by others · role <code>lift-viewer</code>",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let found = json_of(&served, "/catalogs/harbor/api/v1/bundles/crane.v1.2.0");
-    let rules = &found["items"][0]["permissions"]["cluster"][0]["rules"];
+    let permissions = &found["items"][0]["permissions"];
+    let rules = &permissions["cluster"][0]["rules"];
     assert_eq!(rules[0]["resources"], json!(["deployments"]), "{found}");
+    let bound = &permissions["cluster"][1];
+    assert_eq!(
+        (&bound["account"], &bound["role"]),
+        (&json!("lift-account"), &json!("lift"))
+    );
+    assert_eq!(permissions["unbound"][0]["role"], "lift-viewer", "{found}");
     let text = text_of(&served, "/catalogs/harbor/packages/hook/dependencies");
     assert!(text.contains("Not in this catalog"), "{text}");
     assert!(text.contains("quay.io/harbor/hook:1.0.0"), "{text}");
@@ -196,6 +221,15 @@ fn the_objects_of_an_installation_are_the_same_on_the_page_and_as_json() {
     assert_eq!(found["warnings"], json!(["v1NeedsAllNamespaces"]));
     assert_eq!(found["v0"][1]["spec"]["targetNamespaces"], json!(["hooks"]));
     assert_eq!(found["v0"][2]["spec"]["sourceNamespace"], "marketplace");
+    let labels = &found["v0"][0]["metadata"]["labels"];
+    assert_eq!(*labels, json!({"example.com/ring": "inner"}));
+    let account = &found["v1"][3]["spec"]["serviceAccount"]["name"];
+    assert_eq!(*account, found["v1"][1]["metadata"]["name"]);
+    let without = &found["v1WithoutAccount"][1]["spec"];
+    assert!(
+        without.is_object() && without.get("serviceAccount").is_none(),
+        "{found}"
+    );
     let page = "/catalogs/harbor/packages/hook/install?sourceNamespace=marketplace";
     let text = text_of(&served, page);
     for part in [
@@ -205,6 +239,10 @@ fn the_objects_of_an_installation_are_the_same_on_the_page_and_as_json() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    // The labels belong to the namespace that is suggested.
+    let other = "/catalogs/harbor/packages/hook/install?namespace=other";
+    assert!(text.contains("example.com/ring: inner"), "{text}");
+    assert!(!text_of(&served, other).contains("example.com/ring"));
     let route = "/catalogs/harbor/api/v1/packages/hook/install";
     for bad in [
         "mode=Anywhere",

@@ -1,6 +1,8 @@
 //! The description of a bundle for people.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use crate::manifest_objects;
 use crate::object::MAX_LIST;
@@ -85,9 +87,25 @@ pub struct Presentation {
     /// `operators.openshift.io/valid-subscription`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub subscriptions: Vec<String>,
-    /// The namespace that its author suggests.
+    /// The namespace that its author suggests: that of the template, if there is one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub suggested_namespace: String,
+    /// The object that its author suggests for this namespace, from the annotation
+    /// `operatorframework.io/suggested-namespace-template`.
+    #[serde(skip)]
+    pub namespace_template: NamespaceTemplate,
+}
+
+/// The labels and annotations of a suggested namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct NamespaceTemplate {
+    /// The name of the namespace; empty without a template.
+    pub name: String,
+    /// Its labels.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Its annotations.
+    pub annotations: Option<BTreeMap<String, String>>,
 }
 
 /// A name with an address.
@@ -241,6 +259,9 @@ impl Presentation {
             "operatorframework.io/suggested-namespace" => {
                 self.suggested_namespace = or_default(value);
             }
+            "operatorframework.io/suggested-namespace-template" => {
+                self.namespace_template = template(&or_default::<String>(value));
+            }
             "operators.openshift.io/valid-subscription" => {
                 self.subscriptions = listed(&or_default::<String>(value));
             }
@@ -253,6 +274,11 @@ impl Presentation {
                 }
             }
         });
+        // The console of OpenShift prefers the template, too.
+        if !self.namespace_template.name.is_empty() {
+            self.suggested_namespace
+                .clone_from(&self.namespace_template.name);
+        }
         self.infrastructure_features = features.supported();
         self.unclear_features = features.unclear();
     }
@@ -276,6 +302,19 @@ fn architectures(labels: &mut Cursor<'_>) -> Vec<String> {
     }
     found.sort();
     found
+}
+
+/// The namespace of a template. One that is no `Namespace` as JSON counts as absent.
+fn template(text: &str) -> NamespaceTemplate {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Template {
+        kind: String,
+        metadata: NamespaceTemplate,
+    }
+    let read = serde_json::from_str::<Template>(text).ok();
+    let read = read.filter(|one| one.kind.is_empty() || one.kind == "Namespace");
+    read.unwrap_or_default().metadata
 }
 
 /// The strings of a JSON list. Other text is an item of its own.

@@ -12,6 +12,6 @@ mod tests;
 mod view;
 
 pub use apis::{ApiDescriptions, Examples, KindDescription};
-pub use csv::{Link, Maintainer, Presentation};
+pub use csv::{Link, Maintainer, NamespaceTemplate, Presentation};
 pub use permissions::{AccountRules, Permissions, Rule};
 pub use view::{BundleView, PackageView, RelatedImage, image};

@@ -1,5 +1,8 @@
 //! The permissions that an operator asks for, where a catalog has its manifests.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::manifest_objects;
@@ -8,11 +11,23 @@ use crate::properties::{BundleObject, each_property};
 use crate::text::json::cursor::Cursor;
 use crate::text::json::typed::{fields, or_default};
 
+/// How many roles of the manifests are told, and how many rules of each.
+const MOST_ROLES: usize = 100;
+const MOST_RULES: usize = 1_000;
+/// The kinds of manifests that tell permissions beside the `ClusterServiceVersion`.
+const KINDS: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
+
 /// The rules of a service account.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AccountRules {
-    /// The name of the account.
+    /// The name of the account, or of several that have the same role; empty for a role
+    /// that no binding of the bundle gives to an account.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub account: String,
+    /// The role among the manifests that has the rules; empty for those of the
+    /// `ClusterServiceVersion`. A role that the bundle lacks has no rules here.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub role: String,
     /// Its rules.
     pub rules: Vec<Rule>,
 }
@@ -54,7 +69,28 @@ pub struct Permissions {
     pub namespaced: Vec<AccountRules>,
     /// In the whole cluster.
     pub cluster: Vec<AccountRules>,
+    /// Roles that no binding of the bundle gives to an account, such as those for users.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unbound: Vec<AccountRules>,
 }
+
+/// A role, or a binding of one, among the manifests.
+#[derive(Default)]
+struct RoleObject {
+    metadata: Named,
+    rules: Vec<Rule>,
+    subjects: Vec<Named>,
+    role: Named,
+}
+
+#[derive(Default)]
+struct Named {
+    kind: String,
+    name: String,
+}
+
+fields!(RoleObject { metadata = "metadata", rules = "rules", subjects = "subjects", role = "roleRef" });
+fields!(Named { kind = "kind", name = "name" });
 
 impl Permissions {
     /// Reads the canonical line of a bundle. `None` where it has no
@@ -67,7 +103,7 @@ impl Permissions {
                 objects.push(object.data.0);
             }
         });
-        let csv = manifest_objects::find_csv(objects)?;
+        let csv = manifest_objects::find_csv(objects.iter().cloned())?;
         let mut found = Self::default();
         let install = |cursor: &mut Cursor<'_>, found: &mut Self| {
             cursor.each_member(|key, value| match key {
@@ -89,12 +125,63 @@ impl Permissions {
                 });
             }
         });
+        found.add_roles(objects);
         Some(found)
     }
 
     /// Whether it asks for nothing.
     pub fn is_empty(&self) -> bool {
-        self.namespaced.is_empty() && self.cluster.is_empty()
+        self.namespaced.is_empty() && self.cluster.is_empty() && self.unbound.is_empty()
+    }
+
+    /// Adds the roles of the manifests, with the accounts that bindings give them to. An
+    /// installer applies these manifests as they are.
+    fn add_roles(&mut self, objects: Vec<Cow<'_, str>>) {
+        let mut roles: BTreeMap<(&str, String), (Vec<Rule>, bool)> = BTreeMap::new();
+        let mut bindings = Vec::new();
+        let found = manifest_objects::of_kinds(objects, &KINDS);
+        for (kind, manifest) in found.take(MOST_ROLES) {
+            let mut object: RoleObject = or_default(&mut Cursor::new(&manifest));
+            if kind.ends_with("Binding") {
+                bindings.push((kind, object));
+            } else if !object.metadata.name.is_empty() {
+                object.rules.truncate(MOST_RULES);
+                roles.insert((kind, object.metadata.name), (object.rules, false));
+            }
+        }
+        for (kind, binding) in bindings {
+            let accounts = binding.subjects.iter();
+            let accounts = accounts.filter(|one| one.kind == "ServiceAccount");
+            let accounts: Vec<&str> = accounts.map(|one| one.name.as_str()).collect();
+            let wanted = KINDS.iter().find(|kind| **kind == binding.role.kind);
+            let Some(wanted) = wanted.filter(|_| !accounts.is_empty()) else {
+                continue;
+            };
+            let role = roles.get_mut(&(*wanted, binding.role.name.clone()));
+            let rules = role.map(|(rules, is_bound)| {
+                *is_bound = true;
+                rules.clone()
+            });
+            let bound = AccountRules {
+                account: accounts.join(", "),
+                role: binding.role.name,
+                rules: rules.unwrap_or_default(),
+            };
+            if kind == "RoleBinding" {
+                self.namespaced.push(bound);
+            } else {
+                self.cluster.push(bound);
+            }
+        }
+        for ((_, role), (rules, is_bound)) in roles {
+            if !is_bound {
+                self.unbound.push(AccountRules {
+                    account: String::new(),
+                    role,
+                    rules,
+                });
+            }
+        }
     }
 }
 
@@ -123,5 +210,47 @@ mod tests {
         assert_eq!(account.rules[1].non_resource_urls, ["/metrics"]);
         let metadata = r#"{"properties":[{"type":"olm.csv.metadata","value":{}}]}"#;
         assert_eq!(Permissions::of(metadata.as_bytes()), None);
+    }
+
+    #[test]
+    fn roles_of_manifests_go_to_the_accounts_that_bindings_name() {
+        let manifests = [
+            r#"{"kind":"ClusterServiceVersion","spec":{"install":{"spec":{"permissions":[{"serviceAccountName":"crane","rules":[{"verbs":["get"],"resources":["pods"]}]}]}}}}"#,
+            "kind: ClusterRole\nmetadata: {name: lift}\nrules:\n- {apiGroups: [apps], resources: [deployments], verbs: ['*']}\n",
+            "kind: ClusterRole\nmetadata: {name: lift-viewer}\nrules:\n- {resources: [lifts], verbs: [get]}\n",
+            r#"{"kind":"Role","metadata":{"name":"lift"},"rules":[{"verbs":["list"],"resources":["secrets"]}]}"#,
+            r#"{"kind":"ClusterRoleBinding","roleRef":{"kind":"ClusterRole","name":"lift"},"subjects":[{"kind":"ServiceAccount","name":"hook"},{"kind":"ServiceAccount","name":"crane"},{"kind":"User","name":"u"}]}"#,
+            r#"{"kind":"RoleBinding","roleRef":{"kind":"Role","name":"lift"},"subjects":[{"kind":"ServiceAccount","name":"crane"}]}"#,
+            r#"{"kind":"RoleBinding","roleRef":{"kind":"ClusterRole","name":"view"},"subjects":[{"kind":"ServiceAccount","name":"crane"}]}"#,
+            r#"{"kind":"RoleBinding","roleRef":{"kind":"Role","name":"lift"},"subjects":[{"kind":"Group","name":"g"}]}"#,
+            r#"{"kind":"Role","metadata":7,"rules":"none"}"#,
+            "Role: no manifest",
+        ];
+        let properties = manifests.map(|text| {
+            format!(
+                r#"{{"type":"olm.bundle.object","value":{{"data":"{}"}}}}"#,
+                STANDARD.encode(text)
+            )
+        });
+        let line = format!(
+            r#"{{"schema":"olm.bundle","properties":[{}]}}"#,
+            properties.join(",")
+        );
+        let found = Permissions::of(line.as_bytes()).unwrap();
+        let told = |all: &[AccountRules]| -> Vec<String> {
+            let all = all.iter();
+            all.map(|one| {
+                let verbs = one.rules.iter().flat_map(|rule| &rule.verbs);
+                let verbs: Vec<&str> = verbs.map(String::as_str).collect();
+                format!("{}|{}|{}", one.account, one.role, verbs.join(" "))
+            })
+            .collect()
+        };
+        assert_eq!(
+            told(&found.namespaced),
+            ["crane||get", "crane|lift|list", "crane|view|"]
+        );
+        assert_eq!(told(&found.cluster), ["hook, crane|lift|*"]);
+        assert_eq!(told(&found.unbound), ["|lift-viewer|get"]);
     }
 }

@@ -196,3 +196,33 @@ fn a_summary_is_one_short_line() {
     );
     assert_eq!(none.summary(&"é".repeat(500)).chars().count(), 200 + 1);
 }
+
+#[test]
+fn the_template_of_a_namespace_outweighs_its_suggested_name() {
+    let read = |template: &str| {
+        let annotations = json!({
+            "operatorframework.io/suggested-namespace": "plain",
+            "operatorframework.io/suggested-namespace-template": template,
+        });
+        let blob = json!({"properties": [
+            {"type": "olm.csv.metadata", "value": {"annotations": annotations}},
+        ]});
+        Presentation::of_bundle(&line(&blob), None)
+    };
+    let template = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "name": "whole", "labels": {"a": "b"}, "annotations": null}});
+    let found = read(&template.to_string());
+    assert_eq!(found.suggested_namespace, "whole");
+    let labels = found.namespace_template.labels.unwrap();
+    assert_eq!(labels["a"], "b");
+    // Without a name, or as something else, it says nothing.
+    for bad in [
+        r#"{"kind":"Namespace","metadata":{"labels":{"a":"b"}}}"#,
+        r#"{"kind":"Pod","metadata":{"name":"whole"}}"#,
+        r#"{"metadata":{"name":"whole","labels":{"a":1}}}"#,
+        "name: whole",
+        "",
+    ] {
+        assert_eq!(read(bad).suggested_namespace, "plain", "{bad}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::answers::rest::install::{Install, is_label, namespace};
@@ -45,6 +45,7 @@ const FIELDS: &[&str] = &[
     "namespace",
     "v0",
     "v1",
+    "v1WithoutAccount",
     "warnings",
 ];
 
@@ -84,13 +85,9 @@ struct InstallRecord<'a> {
     namespace: &'a str,
     v0: Vec<Value>,
     v1: Vec<Value>,
+    #[serde(rename = "v1WithoutAccount")]
+    v1_without_account: Vec<Value>,
     warnings: &'a [Warning],
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Stored {
-    suggested_namespace: String,
 }
 
 /// Reads how a package is installed, and hands it to `work`.
@@ -125,7 +122,11 @@ pub(in crate::serve::http) fn installation<T>(
     let bundle = first.map_or(("", ""), |entry| (&*entry.name, &*entry.version));
     let line = line(snapshot, package, bundle.0).unwrap_or_default();
     let view = BundleView::of(&line);
-    let modes = view.presentation.install_modes;
+    let (modes, suggested) = (
+        view.presentation.install_modes,
+        view.presentation.suggested_namespace,
+    );
+    let template = view.presentation.namespace_template;
     let supports = |mode: &str| modes.iter().any(|one| one == mode);
     let best = MODES.into_iter().find(|mode| supports(mode));
     let mode = match parameters.get("mode") {
@@ -154,21 +155,16 @@ pub(in crate::serve::http) fn installation<T>(
             return Err(Problem::invalid_parameter(key, detail));
         }
     }
-    let details = snapshot.package_answers(package);
-    let details = details.map(|package| snapshot.answer(package.details));
-    let stored: Stored = details
-        .and_then(|details| serde_json::from_slice(&details).ok())
-        .unwrap_or_default();
     let install = Install {
         catalog: parameters.get("source").unwrap_or(catalog),
         source_namespace: parameters.get("sourceNamespace").unwrap_or("olm"),
         package,
         channel: &channel.name,
         pinned: pinned.map(|entry| (&*entry.name, &*entry.version)),
-        namespace: (parameters.get("namespace"))
-            .unwrap_or_else(|| namespace(&stored.suggested_namespace, package)),
+        namespace: (parameters.get("namespace")).unwrap_or_else(|| namespace(&suggested, package)),
         mode,
         watched: parameters.get("watched").unwrap_or("default"),
+        template: Some(&template),
     };
     // Without any mode, the catalog does not tell them.
     let refuses = |mode: &str| !modes.is_empty() && !supports(mode);
@@ -216,6 +212,7 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
             namespace: install.namespace,
             v0: install.v0(),
             v1: install.v1(),
+            v1_without_account: install.v1_without_account(),
             warnings: &found.warnings,
         };
         Ok(QueryResponse::Object {

@@ -112,7 +112,8 @@ fn definitions() -> Value {
     let string = json!({"type": "string"});
     let strings = json!({"type": "array", "items": string});
     let metadata = json!({"type": "object", "required": ["name"],
-        "properties": {"name": string, "namespace": string}});
+        "properties": {"name": string, "namespace": string,
+            "labels": {"type": "object"}, "annotations": {"type": "object"}}});
     let object = |version: &str, kind: &str, spec: Value| {
         json!({"type": "object", "required": ["apiVersion", "kind", "metadata"], "properties": {
             "apiVersion": {"type": "string", "enum": [version]},
@@ -137,11 +138,23 @@ fn definitions() -> Value {
     let source = json!({"type": "object", "required": ["sourceType"], "properties": {
         "sourceType": {"type": "string", "enum": ["Catalog"]}, "catalog": catalog}});
     let extension = json!({"type": "object", "required": ["namespace", "source"],
-        "properties": {"namespace": string, "source": source}});
+        "properties": {"namespace": string, "source": source, "serviceAccount": {
+            "type": "object", "required": ["name"], "properties": {"name": string}}}});
+    let named = json!({"type": "object", "required": ["kind", "name"], "properties": {
+        "apiGroup": string, "kind": string, "name": string, "namespace": string}});
+    let mut binding = object(
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRoleBinding",
+        none.clone(),
+    );
+    binding["properties"]["roleRef"] = named.clone();
+    binding["properties"]["subjects"] = json!({"type": "array", "items": named});
     json!({
-        "Namespace": object("v1", "Namespace", none),
+        "Namespace": object("v1", "Namespace", none.clone()),
         "OperatorGroup": object("operators.coreos.com/v1", "OperatorGroup", group),
         "Subscription": object("operators.coreos.com/v1alpha1", "Subscription", subscription),
+        "ServiceAccount": object("v1", "ServiceAccount", none),
+        "ClusterRoleBinding": binding,
         "ClusterExtension": object("olm.operatorframework.io/v1", "ClusterExtension", extension),
     })
 }
@@ -153,15 +166,33 @@ fn suggested_namespaces_are_proposed_in_objects_that_the_definitions_of_olm_know
     let definitions = definitions();
     let mut suggested = 0;
     for (package, page) in installations(real) {
-        let wanted = &heads[package]["annotations"]["operatorframework.io/suggested-namespace"];
-        let namespace = wanted.as_str().unwrap_or(package);
+        let annotations = &heads[package]["annotations"];
+        let wanted = &annotations["operatorframework.io/suggested-namespace"];
+        let template = annotations["operatorframework.io/suggested-namespace-template"].as_str();
+        let template: Value = template
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default();
+        let of_template = template["metadata"]["name"].as_str();
+        let namespace = of_template.or(wanted.as_str()).unwrap_or(package);
         suggested += usize::from(wanted.is_string());
         for (label, kinds) in [
             (
                 "Objects for OLM v0",
                 &["Namespace", "OperatorGroup", "Subscription"][..],
             ),
-            ("Objects for OLM v1", &["Namespace", "ClusterExtension"]),
+            (
+                "Objects for OLM v1",
+                &[
+                    "Namespace",
+                    "ServiceAccount",
+                    "ClusterRoleBinding",
+                    "ClusterExtension",
+                ],
+            ),
+            (
+                "Objects for newer OLM v1",
+                &["Namespace", "ClusterExtension"],
+            ),
         ] {
             let text = code(page, label).concat();
             let objects = yaml::documents(&text);

@@ -77,7 +77,12 @@ fn permissions(shown: &ShownVersion<'_>) -> Markup {
     let accounts = |title: &str, all: &[AccountRules]| {
         html! {
             @for account in all {
-                h3 { (title) " · account " code { (account.account) } }
+                h3 {
+                    (title)
+                    @if !account.account.is_empty() { " · account " code { (account.account) } }
+                    @if !account.role.is_empty() { " · role " code { (account.role) } }
+                }
+                @if account.rules.is_empty() { p.soft { "The bundle has no rules for it." } } @else {
                 (table("Permissions", &["Verbs", "Resources", "API groups", "Names"], html! {
                     @for rule in account.rules.iter().take(RULES) {
                         tr {
@@ -88,6 +93,7 @@ fn permissions(shown: &ShownVersion<'_>) -> Markup {
                         }
                     }
                 }))
+                }
                 @if account.rules.len() > RULES { p { "… and " (account.rules.len() - RULES) " more rules" } }
             }
         }
@@ -98,6 +104,7 @@ fn permissions(shown: &ShownVersion<'_>) -> Markup {
             Some(found) => {
                 (accounts("In its namespaces", &found.namespaced))
                 (accounts("In the whole cluster", &found.cluster))
+                (accounts("For users, or given by others", &found.unbound))
             },
             None if shown.view.image.is_empty() => p { "This version has no image that would tell them." },
             None => {

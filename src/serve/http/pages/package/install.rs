@@ -51,6 +51,9 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                     label { "Its namespace " input name="sourceNamespace" value=(install.source_namespace) maxlength="63"; }
                     button { "Update" }
                 }
+                @if let Some(template) = install.template.filter(|one| one.name == install.namespace) {
+                    p.soft { "The author of the operator suggests the namespace " code { (template.name) } ", with its labels and annotations." }
+                }
                 @if warns(Warning::ModeUnsupported) {
                     (notice("warning", html! { p { "This version does not support the mode " (install.mode) ". It supports " (modes.join(", ")) "." } }))
                 }
@@ -69,9 +72,11 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                         @if with > 1 {
                             p.soft { (with) " catalogs here have this package. The selector names one, since two of equal priority would stop OLM v1." }
                         }
-                        (fold(html! { "Older OLM v1" }, html! {
-                            p { "Releases that need a service account take these. The account needs the permissions of the operator; later releases ignore it." }
-                            (code("Objects for older OLM v1", &documents(&install.older_v1())))
+                        p.soft { "The account installs with all rights. Narrower ones are enough where the "
+                            a href=(subject.tab("dependencies")) { "permissions of the operator" } " are known." }
+                        (fold(html! { "Newer OLM v1, without an account" }, html! {
+                            p { "Releases since the middle of 2026 install with an account of their own, and warn of another one. Earlier ones, such as those of OpenShift 4.18 to 4.20, refuse an extension without it." }
+                            (code("Objects for newer OLM v1", &documents(&install.v1_without_account())))
                         }))
                     }
                 }

@@ -53,7 +53,8 @@ pub fn mermaid(subject: Subject<'_>, matrix: &Matrix<'_>) -> String {
         }
         for line in matrix.lines.iter().filter(|line| line.column == number) {
             let arrow = match line.kind {
-                LineKind::Range | LineKind::Jump => continue,
+                LineKind::Range => continue,
+                LineKind::Jump => "== skipRange ==>",
                 _ if line.faint => "--x",
                 LineKind::Skips => "-.->",
                 LineKind::Replaces | LineKind::ReplacesArc => "-->",

@@ -38,6 +38,15 @@ pub fn strokes(matrix: &Matrix<'_>) -> String {
         }
         let _ = writeln!(out, " d=\"{}\"/>", shape(line, lane));
     }
+    for change in &matrix.changes {
+        let middle = |column: usize| column * COLUMN + COLUMN / 2;
+        let height = change.row * ROW + ROW / 2;
+        let (from, to) = (middle(change.from), middle(change.to));
+        let _ = writeln!(
+            out,
+            "<path class=\"change way\" d=\"M{from} {height}H{to}\"/>"
+        );
+    }
     for (at, row) in matrix.rows.iter().enumerate() {
         for column in 0..matrix.columns.len() {
             if let Some(cell) = row.cell(column).filter(|cell| cell.more > 0) {

@@ -41,12 +41,14 @@ path { fill: none; stroke: #5f6772; stroke-width: 1.5 }
 path.way { stroke: #0b57a4; stroke-width: 3 }
 .more { font-size: 9px; fill: #545b64 }
 .dot { fill: #5f6772; stroke: #5f6772; stroke-width: 2 }
-.head { fill: #ffffff; stroke: #0b57a4; stroke-width: 4 }
+.head { fill: #ffffff; stroke-width: 4 }
 .old { fill: #f7ede0; stroke: #6a3d00; stroke-dasharray: 3 2 }
 .absent { fill: #ffffff; stroke-dasharray: 2 2 }
 .wrong { stroke: #a61b1b; stroke-width: 3 }
 .dot.way { fill: #0b57a4; stroke: #0b57a4 }
-.never { stroke: #a61b1b; stroke-width: 2 }
+.head.way { fill: #ffffff }
+.change { stroke-dasharray: 1 3; stroke-linecap: round }
+.never { stroke: #1b1f24; stroke-width: 2 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e8eaed }
 .page { fill: #14171a }
@@ -54,20 +56,22 @@ text { fill: #e8eaed }
 .remark, .key, .fold, .gone, .more { fill: #a3abb5 }
 path { stroke: #929aa5 }
 .range { stroke: #e8b84f }
-.down, .never { stroke: #ff9a93 }
+.down { stroke: #ff9a93 }
+.never { stroke: #e8eaed }
 path.way { stroke: #8ab8f0 }
 .dot { fill: #929aa5; stroke: #929aa5 }
-.head { fill: #14171a; stroke: #8ab8f0 }
+.head { fill: #14171a }
 .old { fill: #2a2016; stroke: #e0a866 }
 .absent { fill: #14171a }
 .wrong { stroke: #ff9a93 }
 .dot.way { fill: #8ab8f0; stroke: #8ab8f0 }
+.head.way { fill: #14171a }
 }
 @media print { .page { fill: none } }
 ";
 
 const KEY_TEXT: [&str; 2] = [
-    "ring: head; dashed: deprecated; hollow: named only; red: an error of the channel",
+    "ring: head; dashed: deprecated; hollow: named only; struck through: never installed; red: an error",
     "solid line: replaces; dotted: skips; bracket: skipRange of a head or a selected version",
 ];
 

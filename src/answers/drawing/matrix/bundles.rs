@@ -119,6 +119,10 @@ fn mark<'a>(
         Rules::V0 if channel.head.is_some() => never_installed(channel),
         Rules::V0 | Rules::V1 => HashMap::new(),
     };
+    let versions = channel.entries.iter().rev();
+    // Of entries with one name the first counts.
+    let versions = versions.filter(|_| !never.is_empty());
+    let versions: HashMap<&str, &str> = versions.map(|one| (&*one.name, &*one.version)).collect();
     for (at, entry) in channel.entries.iter().enumerate() {
         let Some(&number) = numbers.get(&*entry.name) else {
             continue;
@@ -141,7 +145,7 @@ fn mark<'a>(
         cell.down = replaced.is_some_and(|it| bundle.parsed.as_ref().is_some_and(|own| it > *own));
         cell.never = never
             .remove(&*entry.name)
-            .map(|why| reason(why, channel, &entry.name));
+            .map(|why| reason(why, &versions, &entry.name));
         let ends = named.get(&*entry.name).copied().unwrap_or_default();
         bundle.plain &= ends.replaced == 1
             && ends.skipped == 0
@@ -159,13 +163,12 @@ fn mark<'a>(
 }
 
 /// Why OLM v0 never installs an entry, in words.
-fn reason(why: Never<'_>, channel: &ChannelRecord<'_>, own: &str) -> String {
+fn reason(why: Never<'_>, versions: &HashMap<&str, &str>, own: &str) -> String {
     match why {
         Never::Skipped(by) if by == own => "skipped by itself".to_owned(),
         Never::Skipped(by) => {
-            let entry = channel.entries.iter().find(|entry| entry.name == by);
-            let version = entry.map_or("", |entry| &entry.version);
-            let by = if version.is_empty() { by } else { version };
+            let version = versions.get(by).filter(|version| !version.is_empty());
+            let by = version.copied().unwrap_or(by);
             format!("skipped by {by}")
         }
         Never::Prohibited => "olm.deprecated".to_owned(),

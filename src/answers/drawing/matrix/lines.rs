@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::answers::drawing::matrix::model::{
-    Cell, LANES, Line, LineKind, Matrix, MatrixView, Row, WayStep,
+    Cell, ChannelChange, LANES, Line, LineKind, Matrix, MatrixView, Row, UNPLACED, WayStep,
 };
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};
 use fbc::text::semver::{Range, Version};
@@ -32,6 +32,8 @@ pub(super) fn add<'a>(
         right: Lanes::default(),
         left: Lanes::default(),
         lines: Vec::new(),
+        more: HashMap::new(),
+        unplaced: 0,
     };
     let mut entries: Vec<&EntryRecord<'_>> = channel.entries.iter().collect();
     // Edges of selected bundles come first, so that they find room.
@@ -41,11 +43,7 @@ pub(super) fn add<'a>(
     }
     drawing.jumps();
     drawing.ranges(channel, view);
-    let lines = drawing.lines;
-    let mut more: HashMap<usize, usize> = HashMap::new();
-    for line in lines.iter().filter(|line| line.lane.is_none()) {
-        *more.entry(line.from).or_default() += 1;
-    }
+    let (lines, more) = (drawing.lines, drawing.more);
     for (row, number) in more {
         if let Some(Row::Version(bundle)) = matrix.rows.get_mut(row)
             && let Some(Some(cell)) = bundle.cells.get_mut(column)
@@ -54,6 +52,21 @@ pub(super) fn add<'a>(
         }
     }
     matrix.lines.extend(lines);
+}
+
+/// Where the way goes on in another of the shown channels.
+pub(super) fn changes(
+    channels: &[&ChannelRecord<'_>],
+    places: &HashMap<&str, usize>,
+    view: MatrixView<'_>,
+) -> Vec<ChannelChange> {
+    let column = |step: &WayStep<'_>| channels.iter().position(|one| one.name == step.channel);
+    let pairs = view.way.windows(2).filter_map(|pair| {
+        let (from, to) = (column(&pair[0])?, column(&pair[1])?);
+        let row = *places.get(pair[1].from)?;
+        (from != to).then_some(ChannelChange { row, from, to })
+    });
+    pairs.collect()
 }
 
 struct Drawing<'a, 'b> {
@@ -69,6 +82,9 @@ struct Drawing<'a, 'b> {
     right: Lanes,
     left: Lanes,
     lines: Vec<Line>,
+    /// How many edges of each row have no room, and of all rows.
+    more: HashMap<usize, usize>,
+    unplaced: usize,
 }
 
 impl Drawing<'_, '_> {
@@ -98,7 +114,15 @@ impl Drawing<'_, '_> {
         if !skips.is_empty() {
             let lane = self.left.find(from, &skips);
             for to in skips {
-                self.line(from, to, LineKind::Skips, lane);
+                // The way is drawn in any case.
+                let lane = lane.or(self.way.contains(&(from, to)).then_some(0));
+                if lane.is_none() {
+                    *self.more.entry(from).or_default() += 1;
+                    self.unplaced += 1;
+                }
+                if lane.is_some() || self.unplaced <= UNPLACED {
+                    self.line(from, to, LineKind::Skips, lane);
+                }
             }
         }
     }
@@ -111,17 +135,15 @@ impl Drawing<'_, '_> {
 
     fn line(&mut self, from: usize, to: usize, kind: LineKind, lane: Option<usize>) {
         let never = |cell: &Cell<'_>| cell.never.is_some();
-        let way = self.way.contains(&(from, to));
         self.lines.push(Line {
             column: self.column,
             from,
             to,
             kind,
-            // The way is drawn in any case.
-            lane: if way { lane.or(Some(0)) } else { lane },
+            lane,
             faint: self.cell(from).is_some_and(never),
             down: to < from,
-            way,
+            way: self.way.contains(&(from, to)),
         });
     }
 

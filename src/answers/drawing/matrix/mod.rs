@@ -15,7 +15,8 @@ mod rows;
 use crate::answers::rest::records::ChannelRecord;
 
 pub use model::{
-    BundleRow, Cell, Column, LANES, Line, LineKind, Matrix, MatrixView, ROWS, Row, WayStep,
+    BundleRow, Cell, ChannelChange, Column, LANES, Line, LineKind, Matrix, MatrixView, ROWS, Row,
+    UNPLACED, WayStep,
 };
 
 impl<'a> Matrix<'a> {
@@ -34,11 +35,13 @@ impl<'a> Matrix<'a> {
                 .collect(),
             rows,
             lines: Vec::new(),
+            changes: Vec::new(),
             hidden,
         };
         for (column, channel) in channels.iter().enumerate() {
             lines::add(channel, column, &places, view, &mut matrix);
         }
+        matrix.changes = lines::changes(channels, &places, view);
         matrix
     }
 }

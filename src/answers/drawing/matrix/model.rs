@@ -8,6 +8,8 @@ use fbc::text::display::clip;
 pub const ROWS: usize = 60;
 /// How many arcs stand side by side.
 pub const LANES: usize = 3;
+/// How many edges without room a column keeps. Authors decide how many there are.
+pub const UNPLACED: usize = 1_000;
 
 /// The shown part of the graph.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,8 +42,11 @@ pub struct Matrix<'a> {
     pub columns: Vec<Column<'a>>,
     /// The rows, from the top.
     pub rows: Vec<Row<'a>>,
-    /// The lines in the columns.
+    /// The lines in the columns. Of edges without room, each column has the first
+    /// [`UNPLACED`] only.
     pub lines: Vec<Line>,
+    /// Where the selected way goes on in another channel.
+    pub changes: Vec<ChannelChange>,
     /// How many bundles are folded.
     pub hidden: usize,
 }
@@ -128,6 +133,17 @@ pub struct Line {
     pub down: bool,
     /// Whether the selected way takes it.
     pub way: bool,
+}
+
+/// A change of the channel on a way, in the row of the bundle that both have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelChange {
+    /// The row.
+    pub row: usize,
+    /// The column of the step before.
+    pub from: usize,
+    /// The column of the step behind.
+    pub to: usize,
 }
 
 /// The kinds of lines.

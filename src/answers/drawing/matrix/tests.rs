@@ -314,6 +314,49 @@ fn edges_without_room_are_counted() {
     assert_eq!(skips.count(), 10);
 }
 
+#[test]
+fn a_channel_whose_entries_skip_all_others_keeps_few_lines() {
+    const ENTRIES: usize = 500;
+    let mut hostile = chain(ENTRIES);
+    for (at, entry) in hostile.entries.iter_mut().enumerate() {
+        let lower = (0..ENTRIES - 1 - at).map(|version| format!("a.v{version}").into());
+        entry.skips = lower.collect();
+    }
+    let matrix = Matrix::of(&[&hostile], all());
+    // Each row has one edge by `replaces`; the arcs in a lane do not overlap.
+    let most = ENTRIES + LANES * ENTRIES + UNPLACED;
+    assert!(matrix.lines.len() <= most, "{}", matrix.lines.len());
+    // What is not drawn is counted: all edges but those to the next row, which `replaces`
+    // has, and those with a place.
+    let placed = matrix.lines.iter().filter(|line| line.lane.is_some());
+    let placed = placed.filter(|line| line.kind == LineKind::Skips).count();
+    let counted: usize = (0..ENTRIES)
+        .filter_map(|row| Some(matrix.rows[row].cell(0)?.more))
+        .sum();
+    assert_eq!(counted + placed, (ENTRIES - 1) * (ENTRIES - 2) / 2);
+}
+
+#[test]
+fn a_way_that_changes_the_channel_has_a_line_between_both() {
+    let (slow, mut fast) = (chain(3), chain(5));
+    fast.name = "fast".into();
+    let step = |channel, from, to| WayStep { channel, from, to };
+    let way = [
+        step("stable", "a.v0", "a.v1"),
+        step("stable", "a.v1", "a.v2"),
+        step("fast", "a.v2", "a.v3"),
+    ];
+    let view = MatrixView { way: &way, ..all() };
+    let matrix = Matrix::of(&[&slow, &fast], view);
+    let row = names(&matrix).iter().position(|name| name == "a.v2");
+    let [change] = matrix.changes[..] else {
+        panic!("{:?}", matrix.changes)
+    };
+    assert_eq!((Some(change.row), change.from, change.to), (row, 0, 1));
+    // A channel that is not shown has no place.
+    assert!(Matrix::of(&[&slow], view).changes.is_empty());
+}
+
 /// Up to three channels of up to 80 versions, with edges between any of them.
 fn channels() -> impl Strategy<Value = Vec<ChannelRecord<'static>>> {
     let edges = (

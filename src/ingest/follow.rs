@@ -227,6 +227,7 @@ async fn pass(
     publisher.update(|status| {
         status.first_attempt_done = true;
         status.last_pass = Some(finished);
+        status.passes.add(finished, result.is_err());
         status.refused = match &result {
             Err(PassError {
                 cause: Cause::Refused(problems),

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::name::CatalogName;
 use crate::snapshot::Snapshot;
+use crate::snapshot::pass_hours::PassHours;
 use crate::store::Pass;
 use fbc::problem::Problem;
 
@@ -74,6 +75,8 @@ pub struct Status {
     pub blocked: Option<String>,
     /// How many passes in a row failed.
     pub failures: u32,
+    /// The passes of the last day since the start.
+    pub passes: PassHours,
     /// The last pass that changed something or failed.
     pub pass: Option<Pass>,
     /// The problems of the served revision.
@@ -214,6 +217,11 @@ impl Catalog {
     /// The state of following it.
     pub fn status(&self) -> Status {
         self.status.borrow().clone()
+    }
+
+    /// How many problems the served revision has.
+    pub fn problems(&self) -> usize {
+        self.status.borrow().problems.len()
     }
 }
 

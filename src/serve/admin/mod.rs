@@ -42,6 +42,17 @@ impl Admin {
             .map(|cluster| cluster.borrow().clone())
             .unwrap_or_default()
     }
+
+    fn status(&self) -> Status {
+        let configuration = self.configuration.borrow().clone();
+        let metrics = self.metrics.render();
+        Status::of(
+            &metrics,
+            &self.catalogs,
+            configuration,
+            self.cluster_problems(),
+        )
+    }
 }
 
 /// The routes of the admin port.
@@ -65,6 +76,7 @@ pub fn router(
         .route("/status", get(status))
         .route("/", get(page))
         .route("/almanac.css", get(async || page::style()))
+        .route("/almanac.js", get(async || page::script()))
         .with_state(admin)
 }
 
@@ -114,20 +126,9 @@ async fn render_metrics(State(admin): State<Admin>) -> Response {
 }
 
 async fn page(State(admin): State<Admin>) -> Response {
-    let configuration = admin.configuration.borrow().clone();
-    page::show(&Status::of(
-        &admin.catalogs,
-        configuration,
-        admin.cluster_problems(),
-    ))
+    page::show(&admin.status())
 }
 
 async fn status(State(admin): State<Admin>) -> Response {
-    let configuration = admin.configuration.borrow().clone();
-    Json(Status::of(
-        &admin.catalogs,
-        configuration,
-        admin.cluster_problems(),
-    ))
-    .into_response()
+    Json(admin.status()).into_response()
 }

@@ -10,14 +10,19 @@ use http::header::{
 use maud::{DOCTYPE, Markup, html};
 
 use crate::serve::admin::status::{CatalogStatus, Status};
-use crate::snapshot::{Damaged, Repair, State};
+use crate::serve::http::date;
+use crate::snapshot::{Damaged, PassHour, Repair, State};
 
-/// The look of all pages.
+/// The look of all pages, and their comfort: the theme, and the ages of dates.
 const STYLE: &str = include_str!("../http/pages/almanac.css");
+const SCRIPT: &str = include_str!("../http/pages/almanac.js");
+/// The signs of a column of passes, from none to most.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// How many refused problems of a catalog are shown.
 const SHOWN: usize = 20;
-const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; \
-                      frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; base-uri 'none'; \
+                      form-action 'none'; frame-ancestors 'none'; \
+                      require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// The page.
 pub(super) fn show(status: &Status) -> Response {
@@ -27,6 +32,11 @@ pub(super) fn show(status: &Status) -> Response {
 /// Its style sheet.
 pub(super) fn style() -> Response {
     send("text/css; charset=utf-8", STYLE.to_owned())
+}
+
+/// The script of the pages.
+pub(super) fn script() -> Response {
+    send("text/javascript; charset=utf-8", SCRIPT.to_owned())
 }
 
 fn send(media_type: &'static str, text: String) -> Response {
@@ -45,7 +55,7 @@ fn send(media_type: &'static str, text: String) -> Response {
 
 fn render(status: &Status) -> Markup {
     let configuration = &status.configuration;
-    let time = |time| humantime::format_rfc3339_seconds(time).to_string();
+    let time = |time| date(&humantime::format_rfc3339_seconds(time).to_string());
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -55,13 +65,41 @@ fn render(status: &Status) -> Markup {
                 meta name="color-scheme" content="light dark";
                 title { "Status · almanac" }
                 link rel="stylesheet" href="/almanac.css";
+                script src="/almanac.js" {}
             }
             body {
-                main {
-                    h1 { "almanac " (status.version) }
+                a.skip href="#content" { "Skip to content" }
+                header.top {
+                    span.brand { "almanac" }
+                    nav aria-label="Site" {
+                        ul {
+                            li { a href="/status" { "as JSON" } }
+                            li { a href="/metrics" { "Metrics" } }
+                            li { a href="/readyz" { "Readiness" } }
+                            li { button #theme type="button" hidden { "Theme" } }
+                        }
+                    }
+                }
+                main #content tabindex="-1" {
+                    h1 { "Status" }
                     dl.facts {
+                        dt { "Version" } dd { (status.version) }
+                        @if let Some(started) = &status.started { dt { "Started" } dd { (date(started)) } }
+                        @if let Some(memory) = status.memory { dt { "Memory" } dd { (memory >> 20) " MiB" } }
+                        dt { "Connections" }
+                        dd {
+                            @if status.connections.is_empty() { "none" }
+                            @for (at, (service, open)) in status.connections.iter().enumerate() {
+                                @if at > 0 { " · " }
+                                (service) " " (open)
+                            }
+                        }
+                        @for (service, until) in &status.certificates {
+                            dt { "Certificate of " (service) }
+                            dd { "until " (date(until)) }
+                        }
                         dt { "Configuration" }
-                        dd { (configuration.file.as_deref().unwrap_or("none")) ", taken " (time(configuration.taken)) }
+                        dd { (configuration.file.as_deref().unwrap_or("no file")) ", taken " (time(configuration.taken)) }
                         @if let Some(refused) = configuration.refused {
                             dt { "Refused" }
                             dd { (time(refused)) ": " (configuration.error.as_deref().unwrap_or_default()) }
@@ -70,8 +108,6 @@ fn render(status: &Status) -> Markup {
                             dt { "Takes effect after a restart" }
                             dd { (configuration.needs_restart.join(", ")) }
                         }
-                        dt { "More" }
-                        dd { a href="/status" { "as JSON" } " · " a href="/metrics" { "metrics" } " · " a href="/readyz" { "readiness" } }
                     }
                     @if !status.cluster_problems.is_empty() {
                         h2 { "Cluster" }
@@ -85,7 +121,7 @@ fn render(status: &Status) -> Markup {
                     div.scroll role="region" aria-label="Catalogs" tabindex="0" {
                         table {
                             thead { tr {
-                                @for title in ["Name", "State", "Source", "Last pass", "Next pass", "Failures", "Problems", "Last error"] {
+                                @for title in ["Name", "State", "Source", "Last pass", "Next pass", "Passes of the last day", "Failures", "Problems", "Last error"] {
                                     th scope="col" { (title) }
                                 }
                             } }
@@ -110,6 +146,35 @@ fn damaged(found: &str, damaged: &Damaged) -> Markup {
     }
 }
 
+/// The passes as numbers, and as a column for each hour.
+fn passes(hours: &[PassHour]) -> Markup {
+    let all: u32 = hours.iter().map(|hour| hour.passes).sum();
+    let failed: u32 = hours.iter().map(|hour| hour.failed).sum();
+    let most = hours
+        .iter()
+        .map(|hour| hour.passes)
+        .max()
+        .unwrap_or(0)
+        .max(1) as usize;
+    let bar = |hour: &PassHour| BARS[(hour.passes as usize * (BARS.len() - 1)).div_ceil(most)];
+    let class = |hour: &PassHour| match hour {
+        PassHour { passes: 0, .. } => "none",
+        PassHour { failed: 0, .. } => "good",
+        PassHour { .. } => "bad",
+    };
+    html! {
+        (all) @if failed > 0 { ", " (failed) " failed" }
+        @if all > 0 {
+            " "
+            span.hours aria-hidden="true" {
+                @for hour in hours {
+                    span class=(class(hour)) { (bar(hour)) }
+                }
+            }
+        }
+    }
+}
+
 fn row(catalog: &CatalogStatus) -> Markup {
     let class = match catalog.state {
         State::Serving if catalog.failures == 0 => "good",
@@ -119,6 +184,10 @@ fn row(catalog: &CatalogStatus) -> Markup {
     };
     let state = serde_json::to_value(catalog.state).unwrap_or_default();
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
+    let when = |time: &Option<String>| match time {
+        Some(time) => date(time),
+        None => html! { "–" },
+    };
     html! {
         tr {
             th scope="row" { (catalog.name) }
@@ -127,8 +196,9 @@ fn row(catalog: &CatalogStatus) -> Markup {
                 (catalog.source) @if let Some(by) = &catalog.served_by { " from " (by) }
                 @if let Some(by) = &catalog.admitted_by { ", admitted by " (by) }
             }
-            td { (text(&catalog.last_pass)) }
-            td { (text(&catalog.next_pass)) }
+            td { (when(&catalog.last_pass)) }
+            td { (when(&catalog.next_pass)) }
+            td { (passes(&catalog.passes)) }
             td { (catalog.failures) }
             td { (catalog.problems.len()) }
             td {
@@ -160,13 +230,23 @@ mod tests {
         let problem = ("clustercatalogs".to_owned(), "is <forbidden>".to_owned());
         let status = Status {
             version: "1",
+            started: None,
+            memory: Some(3 << 20),
+            connections: BTreeMap::from([("http".to_owned(), 2)]),
+            certificates: BTreeMap::from([("grpc".to_owned(), "2027-01-02T03:04:05Z".to_owned())]),
             configuration: Configuration::read(None),
             cluster_problems: Arc::new(BTreeMap::from([problem])),
             catalogs: Vec::new(),
         };
         let text = render(&status).into_string();
-        let part = "<dt>clustercatalogs</dt><dd>is &lt;forbidden&gt;</dd>";
-        assert!(text.contains(part), "{text}");
+        for part in [
+            "<dt>clustercatalogs</dt><dd>is &lt;forbidden&gt;</dd>",
+            "<dt>Memory</dt><dd>3 MiB</dd>",
+            "<dt>Connections</dt><dd>http 2</dd>",
+            "<dt>Certificate of grpc</dt><dd>until <time",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
         let damage = Damaged {
             found: SystemTime::UNIX_EPOCH,
             files: vec!["lines: cut".to_owned()],
@@ -176,5 +256,20 @@ mod tests {
         for part in ["found today, being read again", "<li>lines: cut</li>"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn passes_are_told_in_numbers_and_drawn_by_the_hour() {
+        let hour = |passes, failed| PassHour { passes, failed };
+        let text = passes(&[hour(0, 0), hour(1, 0), hour(7, 2)]).into_string();
+        assert!(text.starts_with("8, 2 failed "), "{text}");
+        for part in [
+            "<span class=\"none\">▁</span>",
+            "<span class=\"good\">▂</span>",
+            "<span class=\"bad\">█</span>",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(passes(&[hour(0, 0)]).into_string(), "0");
     }
 }

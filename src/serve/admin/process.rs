@@ -100,6 +100,22 @@ static STARTED: LazyLock<Option<f64>> = LazyLock::new(|| {
     Some(now.as_secs_f64() - (up - started))
 });
 
+/// When the process started.
+pub(super) fn started() -> Option<SystemTime> {
+    let since = Duration::try_from_secs_f64((*STARTED)?).ok()?;
+    Some(UNIX_EPOCH + since)
+}
+
+/// The memory of the process that no file backs, in bytes.
+pub(super) fn anonymous_memory() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes << 10)
+}
+
 /// The time of a clock.
 fn seconds(clock: ClockId) -> Duration {
     clock_gettime(clock).try_into().unwrap_or_default()

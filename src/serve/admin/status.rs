@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 
-use crate::snapshot::{Catalog, Catalogs, Damaged, Snapshot, State};
+use crate::serve::admin::process;
+use crate::snapshot::{Catalog, Catalogs, Damaged, PassHour, Snapshot, State};
 use crate::store::{Counts, Encoding, Pass, RevisionId};
 use fbc::problem::Problem;
 use fbc::text::display::shown;
@@ -18,6 +19,15 @@ const MAX_QUARANTINED: usize = 100;
 #[derive(Serialize)]
 pub(super) struct Status {
     pub(super) version: &'static str,
+    /// When the process started.
+    pub(super) started: Option<String>,
+    /// Its memory that no file backs, in bytes.
+    pub(super) memory: Option<u64>,
+    /// The open connections, by service.
+    pub(super) connections: BTreeMap<String, u64>,
+    /// When the certificate of a service expires, by service.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) certificates: BTreeMap<String, String>,
     pub(super) configuration: Configuration,
     /// Resources of the cluster that cannot be read or written.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -62,6 +72,8 @@ pub(super) struct CatalogStatus {
     pub(super) last_pass: Option<String>,
     /// When the next pass is due; `None` if the source is not polled.
     pub(super) next_pass: Option<String>,
+    /// The passes of the last 24 hours since the start, by hour, the current one last.
+    pub(super) passes: [PassHour; 24],
     /// How many passes in a row failed.
     pub(super) failures: u32,
     /// The error of the last of them.
@@ -125,8 +137,10 @@ impl Configuration {
 }
 
 impl Status {
-    /// The status of all catalogs and of the configuration.
+    /// The status of the process, of all catalogs and of the configuration. `metrics` are
+    /// those of the process, in Prometheus's text format.
     pub(super) fn of(
+        metrics: &str,
         catalogs: &Catalogs,
         configuration: Configuration,
         cluster_problems: Arc<BTreeMap<String, String>>,
@@ -134,6 +148,17 @@ impl Status {
         let catalogs = catalogs.all();
         Self {
             version: env!("CARGO_PKG_VERSION"),
+            started: process::started().map(rfc3339),
+            memory: process::anonymous_memory(),
+            connections: by_service(metrics, "almanac_connections", |value| value.parse().ok()),
+            certificates: by_service(
+                metrics,
+                "almanac_certificate_expiry_timestamp_seconds",
+                |value| {
+                    let since = Duration::try_from_secs_f64(value.parse().ok()?).ok()?;
+                    Some(rfc3339(UNIX_EPOCH.checked_add(since)?))
+                },
+            ),
             configuration,
             cluster_problems,
             catalogs: (catalogs.iter())
@@ -164,6 +189,7 @@ impl CatalogStatus {
             refused: status.refused.to_vec(),
             last_pass: status.last_pass.map(rfc3339),
             next_pass: status.next_pass.map(rfc3339),
+            passes: status.passes.until(SystemTime::now()),
             failures: status.failures,
             last_error,
             last_result: status.pass.map(|pass| PassStatus {
@@ -205,6 +231,20 @@ impl RevisionStatus {
     }
 }
 
+/// The values of a metric whose only label is the service.
+fn by_service<T>(
+    metrics: &str,
+    name: &str,
+    read: impl Fn(&str) -> Option<T>,
+) -> BTreeMap<String, T> {
+    let values = metrics.lines().filter_map(|line| {
+        let labels = line.strip_prefix(name)?.strip_prefix("{service=\"")?;
+        let (service, value) = labels.split_once("\"} ")?;
+        Some((service.to_owned(), read(value)?))
+    });
+    values.collect()
+}
+
 fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
@@ -219,4 +259,21 @@ fn serialize_option<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     time.map(rfc3339).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_is_told_by_service() {
+        let metrics = "# TYPE almanac_connections gauge\n\
+                       almanac_connections{service=\"grpc\"} 3\n\
+                       almanac_connections{service=\"http\"} no\n\
+                       almanac_connections_total{service=\"http\"} 9\n";
+        let found = by_service(metrics, "almanac_connections", |value| {
+            value.parse::<u64>().ok()
+        });
+        assert_eq!(found, BTreeMap::from([("grpc".to_owned(), 3)]));
+    }
 }

@@ -30,15 +30,24 @@ const pages = [
   "/", "/search", "/search?q=ferry", "/search?category=Database", "/apis", "/compare", "/changes", "/problems",
   "/compare?catalog=sample&catalog=hostile", "/compare/diff?from=sample&to=hostile",
   "/mirror", "/mirror?pick=sample/ferry-operator&pick=hostile/hostile", "/api", "/catalogs/sample", "/catalogs/hostile",
-  "/packages/ferry-operator", "/packages/hostile?installed=1.2.0", "/nowhere",
+  "/packages/ferry-operator", "/packages/hostile?installed=1.2.0",
   ...["", "/versions", "/versions?from=ferry-operator.v2.0.0", "/versions?view=table", "/updates", "/updates?from=2.0.0",
     "/apis", "/images", "/dependencies", "/install", "/problems", "/history"].map((tab) => ferry + tab),
   `${lantern}/versions`, `${lantern}/bundles/lantern-operator.v1.1.1`,
   ...["", "/versions", "/versions?rows=all", "/versions?from=hostile.v1.3.0&to=hostile.v1.470.0",
     "/updates?from=hostile.v1.0.0", "/apis", "/install", "/bundles/hostile.v1.499.0"].map((tab) => hostile + tab),
+  `${ferry}/versions?from=ferry-operator.v1.4.0&to=ferry-operator.v2.1.0`, `${ferry}/updates?from=1.4.0`,
+  "/catalogs/sample/api/v1/graphql", "/mirror?pick=sample/ferry-operator&to=mirror.example.com/ops",
   ...["wide/versions?channels=all&rows=all", "tangled", "tangled/versions?rows=all", "tangled/versions?rules=v1&rows=all",
-    "tangled/problems", "long", "long/versions", "long/updates", "uses", "entities",
+    "tangled/problems", "skipping/versions", "skipping/versions?rows=all&from=skipping.v1.3.0&to=skipping.v1.499.0",
+    "skipping/updates?from=skipping.v1.0.0", "long", "long/versions", "long/updates", "uses", "entities",
   ].map((path) => `/catalogs/hostile/packages/${path}`),
+];
+
+// Pages of errors. The browser tells each in its console.
+const errors = [
+  "/nowhere", "/catalogs/sample/packages/fery-operator", `${ferry}/updates?from=nine`, `${hostile}/versions?rows=some`,
+  "/problems?code=nope", "/mirror?pick=sample/fery-operator&pick=nonsense", "/mirror?channel=v2",
 ];
 
 const looks = [
@@ -66,7 +75,7 @@ const visit = async (origin, context, look, path) => {
   });
   // A breach of the policy is an error of the console.
   page.on("console", (message) => {
-    const wanted = path === "/nowhere" && message.text().includes("404");
+    const wanted = errors.includes(path) && message.text().includes("the server responded with a status of 4");
     if (message.type() === "error" && !wanted) fail(path, `${look.name}: ${message.text()}`);
   });
   page.on("pageerror", (error) => fail(path, `${look.name}: ${error.message}`));
@@ -103,7 +112,8 @@ try {
   for (const look of looks) {
     const { name, text, ...options } = look;
     const context = await browser.newContext(options);
-    for (const path of pages) await within(60000, path, visit(origin, context, look, path));
+    for (const path of [...pages, ...errors]) await within(60000, path, visit(origin, context, look, path));
+    await within(60000, "the status", visit(site.admin, context, look, "/#status"));
     await context.close();
   }
   for (const check of [checkJobs, checkSameWay, checkNarrow, checkGraph, checkKeyboard]) {
@@ -111,7 +121,7 @@ try {
     await within(120000, check.name, checking);
   }
   await browser.close();
-  console.log(`${pages.length} pages in ${looks.length} looks, ${failures.length} failures`);
+  console.log(`${pages.length + errors.length + 1} pages in ${looks.length} looks, ${failures.length} failures`);
 } finally {
   await site.stop();
 }

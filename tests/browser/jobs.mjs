@@ -38,6 +38,14 @@ export const checkJobs = async (origin, browser, fail) => {
 
   await page.goto(`${origin}/mirror?pick=sample/ferry-operator`);
   await shows("mirror", "images", "ImageSetConfiguration");
+  await page.fill("input[name=package]", "lantern-operator");
+  await page.fill("input[name=min]", "1.0.0");
+  await page.click("main form button");
+  await shows("a second package in the basket", "2 packages", "sample/lantern-operator", "1.0.0 …");
+  await page.goto(`${origin}${ferry}/updates?from=1.4.O`);
+  await page.fill("input[name=from]", "1.4.0");
+  await page.click("main form button");
+  await shows("a mistyped version", "1 step", "head of the default channel");
 
   await page.goto(`${origin}/catalogs/sample/packages/ferry-operatr`);
   await page.locator("main a", { hasText: "ferry-operator" }).first().click();

@@ -88,6 +88,14 @@ const hostile = () => {
     })) },
     { schema: "olm.channel", package: "tangled", name: "two-heads", entries: [{ name: "tangled.v1.18.0" }, { name: "tangled.v1.19.0" }] },
     ...[...Array(20).keys()].map((at) => bundle("tangled", `1.${at}.0`)),
+    // Hundreds of entries, each of which skips those before it by name and by a range.
+    { schema: "olm.package", name: "skipping", defaultChannel: "stable" },
+    { schema: "olm.channel", package: "skipping", name: "stable", entries: [...Array(500).keys()].map((at) => ({
+      name: `skipping.v1.${at}.0`,
+      ...(at > 0 && { replaces: `skipping.v1.${at - 1}.0`, skipRange: `>=1.${Math.max(at - 40, 0)}.0 <1.${at}.0` }),
+      ...(at % 5 === 4 && { skips: [...Array(100).keys()].filter((to) => to < at - 1).map((to) => `skipping.v1.${at - 2 - to}.0-rc`) }),
+    })) },
+    ...[...Array(500).keys()].map((at) => bundle("skipping", `1.${at}.0`)),
     { schema: "olm.package", name: "long", defaultChannel: long },
     { schema: "olm.channel", package: "long", name: long, entries: [{ name: `long.v1.0.0-${long}` }, { name: "long.v2.0.0", replaces: `long.v1.0.0-${long}` }] },
     bundle("long", "2.0.0"),

@@ -233,7 +233,7 @@ fn every_problem_is_explained_and_no_other() {
         })
         .map(|code| code.as_str())
         .collect();
-    let (_, section) = text.split_once("| codes | what is wrong |").unwrap();
+    let (_, section) = text.split_once("| codes | problem |").unwrap();
     let (table, _) = section.split_once("\n\n").unwrap();
     let explained: BTreeSet<_> = table
         .lines()
@@ -241,6 +241,44 @@ fn every_problem_is_explained_and_no_other() {
         .flat_map(|cell| cell.split('`').skip(1).step_by(2))
         .collect();
     assert_eq!(explained, found);
+}
+
+/// The kinds of errors of the HTTP API, as problems name them.
+#[test]
+fn every_kind_of_error_is_explained() {
+    let sources = sources();
+    let of_http = sources
+        .iter()
+        .filter(|(path, _)| path.to_string_lossy().contains("/serve/http/"));
+    let mut kinds = BTreeSet::new();
+    for (_, text) in of_http {
+        for (begin, prefix) in [
+            ("Problem::unknown(", "unknown-"),
+            ("Problem::new(", ""),
+            ("Self::new(", ""),
+        ] {
+            for call in text.split(begin).skip(1) {
+                // The first literal of the call, before any other argument of it has one.
+                let call = &call[..call.find(';').unwrap_or(call.len())];
+                let literal = call.split('"').nth(1).unwrap_or_default();
+                let is_kind = |sign: char| sign.is_ascii_lowercase() || sign == '-';
+                if !literal.is_empty() && literal.chars().all(is_kind) {
+                    kinds.insert(format!("{prefix}{literal}"));
+                }
+            }
+        }
+    }
+    assert!(
+        kinds.contains("unknown-group") && kinds.contains("busy"),
+        "{kinds:?}"
+    );
+    let page = read("docs/reference/queries.md");
+    let table = section(&page, "Errors");
+    let missing: Vec<_> = kinds
+        .iter()
+        .filter(|kind| !table.contains(&format!("`{kind}`")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 /// Each row names the tests that hold it.

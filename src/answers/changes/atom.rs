@@ -15,6 +15,8 @@ pub struct FeedEntry<'a> {
     pub before: String,
     /// The digest of its content, in hexadecimal digits.
     pub content: String,
+    /// The one before.
+    pub content_before: String,
     /// When it was published.
     pub published: SystemTime,
     /// Its changes, or the first of them.
@@ -24,11 +26,13 @@ pub struct FeedEntry<'a> {
 }
 
 /// The feed of a catalog, or of one of its packages. `origin` is the scheme and the
-/// host of its links: readers resolve relative ones in different ways. The newest entry comes first. The
+/// host of its links: readers resolve relative ones in different ways. With `pages`, the
+/// links for people lead to pages. The newest entry comes first. The
 /// identifier of an entry depends on catalog, package and content alone, so an entry is
 /// never repeated under another one.
 pub fn feed(
     origin: &str,
+    pages: bool,
     catalog: &str,
     package: Option<&str>,
     updated: SystemTime,
@@ -59,6 +63,18 @@ pub fn feed(
         date(updated),
         escaped(&own),
     );
+    let site = format!("{origin}/catalogs/{catalog}");
+    let page = match package {
+        Some(one) => format!("{site}/packages/{}/history", percent_encoded(one)),
+        None => format!("{site}/changes"),
+    };
+    let for_people = |indent: &str, page: &str| {
+        let link = escaped(page);
+        let link =
+            format!("{indent}<link rel=\"alternate\" type=\"text/html\" href=\"{link}\"/>\n");
+        if pages { link } else { String::new() }
+    };
+    out.push_str(&for_people("  ", &page));
     for entry in entries {
         let mut changes = format!("{api}/changes?from={}&to={}", entry.before, entry.revision);
         if !query.is_empty() {
@@ -73,10 +89,19 @@ pub fn feed(
             let _ = writeln!(content, "and {more} more changes");
         }
         let published = date(entry.published);
+        // The page of a package has all its changes; else there is one for two contents.
+        let of_entry = match package {
+            Some(_) => page.clone(),
+            None => format!(
+                "{origin}/compare/diff?from={catalog}%40{}&to={catalog}%40{}",
+                entry.content_before, entry.content
+            ),
+        };
+        let of_entry = for_people("    ", &of_entry);
         let _ = writeln!(
             out,
             "  <entry>\n    <id>{id}:{}</id>\n    <title>{subject}: {}</title>\n    \
-             <updated>{published}</updated>\n    <published>{published}</published>\n    \
+             <updated>{published}</updated>\n    <published>{published}</published>\n{of_entry}    \
              <link rel=\"alternate\" type=\"application/json\" href=\"{}\"/>\n    \
              <content type=\"text\">{}</content>\n  </entry>",
             entry.content,

@@ -55,7 +55,7 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
     match CatalogRoute::of(&mut parts).await {
         CatalogRoute::Elsewhere => next.run(Request::from_parts(parts, body)).await,
         CatalogRoute::Named(name) => {
-            let page = graphql::wants_page(&parts);
+            let page = graphql::wants_page(&parts).then(|| graphql::page(&parts.extensions));
             let rules = access.rules();
             if let Err(denied) = rules.check(&name, reader.credentials()) {
                 return respond(&name, denied, page);
@@ -83,9 +83,9 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
     }
 }
 
-/// The response to a client that may not read a catalog. With `page`, a browser
-/// asks for the page of GraphQL, which has a field for the token.
-fn respond(catalog: &str, denied: Denied, page: bool) -> Response {
+/// The response to a client that may not read a catalog. A browser may ask for the `page`
+/// of GraphQL, which has a field for the token.
+fn respond(catalog: &str, denied: Denied, page: Option<Response>) -> Response {
     count_denied(catalog);
     let (status, text, challenge) = match denied {
         Denied::TokenMissing => (
@@ -107,8 +107,8 @@ fn respond(catalog: &str, denied: Denied, page: bool) -> Response {
     };
     let mut response = HttpRejection::Text(status, text).into_response();
     if let Some(challenge) = challenge {
-        if page {
-            response = graphql::page();
+        if let Some(page) = page {
+            response = page;
             *response.status_mut() = status;
         }
         let challenge = HeaderValue::from_static(challenge);

@@ -34,7 +34,13 @@ impl HtmlPage {
         }
         let allowed = format!("; style-src 'sha256-{}'", hash(style));
         policy.push_str(&allowed);
-        policy.push_str("; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+        let forms = if page.contains("<form") {
+            "'self'"
+        } else {
+            "'none'"
+        };
+        let allowed = format!("; base-uri 'none'; form-action {forms}; frame-ancestors 'none'");
+        policy.push_str(&allowed);
         Self {
             text,
             policy: header(policy),

@@ -163,7 +163,7 @@ fn a_refused_basket_can_be_mended_and_is_not_kept() {
     let served = served();
     let good = text_of(
         &served,
-        "/mirror?pick=hostile/hostile&add=sample/ferry-operator",
+        "/mirror?pick=hostile/hostile&package=sample/ferry-operator",
     );
     assert_eq!(
         attributes(&good, "data-plan"),
@@ -171,14 +171,14 @@ fn a_refused_basket_can_be_mended_and_is_not_kept() {
     );
     let reply = page(
         &served,
-        "/mirror?pick=hostile%2Fhostile&pick=sample/gone&add=b",
+        "/mirror?pick=hostile%2Fhostile&pick=sample/gone&pick=b",
     );
     assert_eq!(reply.status, 400);
     let text = reply.text();
     assert!(attributes(&text, "data-plan").is_empty(), "{text}");
     for link in [
         "/mirror?pick=hostile%2Fhostile&pick=sample/gone",
-        "/mirror?pick=hostile%2Fhostile&add=b",
+        "/mirror?pick=hostile%2Fhostile&pick=b",
     ] {
         assert!(
             attributes(&text, "href").contains(&link.to_owned()),

@@ -192,7 +192,8 @@ fn every_link_of_every_page_leads_somewhere_and_nothing_hostile_runs() {
         links.extend(attributes(&text, "src"));
         links.extend(attributes(&text, "action"));
         for link in links {
-            if link == "#content" {
+            if let Some(id) = link.strip_prefix('#') {
+                assert!(text.contains(&format!(" id=\"{id}\"")), "{path}: {link}");
                 continue;
             }
             assert!(

@@ -127,3 +127,27 @@ fn a_plan_over_catalogs_ends_where_no_edge_goes_on() {
         assert_eq!(served.get(path).status, status, "{path}");
     }
 }
+
+#[test]
+fn a_plan_begins_in_a_channel_that_has_the_version_and_names_the_default_one() {
+    let served = super::site::served();
+    let page = "/catalogs/sample/packages/ferry-operator/updates?from=1.4.0";
+    let text = text_of(&served, page);
+    for part in [
+        "v1: 1 step, reaches the head",
+        "<code>ferry-operator.v2.1.0</code>, the head of the default channel: ",
+        "to=ferry-operator.v2.1.0&amp;channel=v1\">2 steps</a>",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // The way is drawn across both channels, too.
+    let page = "/catalogs/sample/packages/ferry-operator/versions?from=ferry-operator.v1.4.0&to=ferry-operator.v2.1.0";
+    let text = text_of(&served, page);
+    for part in ["class=\"change way\"", "class=\"jump way\""] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let svg = text_of(&served, &page.replace("/versions?", "/graph.svg?"));
+    assert!(svg.contains("class=\"change way\""), "{svg}");
+    let mermaid = text_of(&served, &page.replace("/versions?", "/graph.mmd?"));
+    assert!(mermaid.contains("== skipRange ==>"), "{mermaid}");
+}

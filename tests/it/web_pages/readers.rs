@@ -49,7 +49,7 @@ fn the_admin_port_has_the_status_as_a_page() {
     );
     let policy = page.header("content-security-policy").unwrap();
     assert!(
-        policy.starts_with("default-src 'none'; style-src 'self'"),
+        policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self'; "),
         "{policy}"
     );
     let text = page.text();
@@ -57,9 +57,28 @@ fn the_admin_port_has_the_status_as_a_page() {
         ">serving</span>",
         ">failing</span>",
         "file:/nowhere/&lt;b&gt;",
+        "<dt>Memory</dt>",
+        "<dt>Connections</dt><dd>admin",
+        "1, 1 failed <span class=\"hours\"",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    assert_eq!(
+        get("/almanac.js").header("content-type"),
+        Some("text/javascript; charset=utf-8")
+    );
+    let status: serde_json::Value = serde_json::from_slice(&get("/status").body).unwrap();
+    let hours = &status["catalogs"][0]["passes"];
+    let failed = hours
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|hour| hour["failed"].as_u64().unwrap());
+    assert!(failed.sum::<u64>() > 0, "{status}");
+    assert!(
+        status["started"].is_string() && status["memory"].as_u64() > Some(0),
+        "{status}"
+    );
     assert_eq!(
         get("/almanac.css").header("content-type"),
         Some("text/css; charset=utf-8")

@@ -1,7 +1,7 @@
 //! Pages about errors lead back, and propose names that exist.
 
 use super::assert_sound;
-use super::site::{page, served, text_of};
+use super::site::{attributes, page, served, text_of};
 
 #[test]
 fn a_wrong_basket_is_shown_with_a_way_to_mend_it() {
@@ -55,8 +55,11 @@ fn an_error_of_a_package_has_its_path_and_links_for_proposed_names() {
 fn an_empty_answer_says_whether_a_filter_made_it_empty() {
     let served = served();
     for (path, part) in [
-        ("/problems?code=nope", "No problem matches this filter"),
-        ("/changes?package=nope", "matches this filter"),
+        (
+            "/problems?code=channel-cycle&severity=warning",
+            "No problem matches this filter",
+        ),
+        ("/changes?package=ferry-operator", "matches this filter"),
     ] {
         let text = text_of(&served, path);
         assert!(text.contains(part), "{path}: {text}");
@@ -67,6 +70,132 @@ fn an_empty_answer_says_whether_a_filter_made_it_empty() {
     let text = page(&served, &format!("/apis/wrong.example/{kind}")).text();
     assert!(text.contains("There is no group"), "{text}");
     assert!(text.contains("these groups have a kind"), "{text}");
+}
+
+#[test]
+fn an_unknown_code_or_package_in_a_filter_is_told_with_proposals() {
+    let served = served();
+    for (path, twin, kind, near) in [
+        (
+            "/problems?code=channel-cycl",
+            "/api/v1/problems?code=channel-cycl",
+            "unknown-code",
+            "/problems?code=channel-cycle",
+        ),
+        (
+            "/changes?package=fery-operator",
+            "/api/v1/changes?package=fery-operator",
+            "unknown-package",
+            "/changes?package=ferry-operator",
+        ),
+        (
+            "/catalogs/sample/changes?package=hostile",
+            "/api/v1/changes?catalog=sample&package=hostile",
+            "unknown-package",
+            "",
+        ),
+    ] {
+        let reply = page(&served, path);
+        assert_eq!(reply.status, 404, "{path}");
+        let text = reply.text();
+        assert_sound(path, &text);
+        let links = attributes(&text, "href");
+        assert!(
+            near.is_empty() || links.contains(&near.to_owned()),
+            "{path}: {text}"
+        );
+        let reply = served.get(twin);
+        assert_eq!(reply.status, 404, "{twin}");
+        assert!(reply.text().contains(kind), "{twin}: {}", reply.text());
+    }
+    assert_eq!(served.get("/api/v1/changes?catalog=nope").status, 404);
+    assert_eq!(served.get("/api/v1/changes?kind=nope").status, 400);
+}
+
+#[test]
+fn an_error_has_the_tabs_of_its_package_and_a_form_to_correct_it() {
+    let served = served();
+    let path = "/catalogs/hostile/packages/hostile/updates?from=1.2.3.4&rules=v1&to=%22%3E%3Cb%3E";
+    let reply = page(&served, path);
+    assert!((400..500).contains(&reply.status), "{}", reply.status);
+    let text = reply.text();
+    assert_sound(path, &text);
+    for part in [
+        "<nav class=\"tabs\"",
+        "href=\"/catalogs/hostile/packages/hostile/install\"",
+        "action=\"/catalogs/hostile/packages/hostile/updates\"",
+        "name=\"from\" value=\"1.2.3.4\" maxlength=\"1024\" aria-invalid=\"true\"",
+        "name=\"rules\" value=\"v1\"",
+        "value=\"&quot;&gt;&lt;b&gt;\"",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // An unknown parameter is left out; a package that is none has no tabs.
+    let text = page(&served, "/search?q=a&colour=red").text();
+    assert!(text.contains("name=\"q\" value=\"a\""), "{text}");
+    assert!(!text.contains("name=\"colour\""), "{text}");
+    for path in [
+        "/catalogs/sample/packages/nope",
+        "/catalogs/nope/packages/ferry-operator",
+    ] {
+        let text = page(&served, path).text();
+        assert!(!text.contains("class=\"tabs\""), "{path}: {text}");
+    }
+    // The catalog that a parameter names is no reason to forget the one of the path.
+    let text = page(
+        &served,
+        "/catalogs/sample/packages/ferry-operator/updates?from=2.0.0&via=nope",
+    )
+    .text();
+    assert!(text.contains("class=\"tabs\""), "{text}");
+}
+
+#[test]
+fn the_fields_of_the_basket_make_an_item() {
+    let served = served();
+    let added = |query: &str| {
+        let reply = page(&served, &format!("/mirror?{query}"));
+        assert_eq!(reply.status, 200, "{query}: {}", reply.text());
+        attributes(&reply.text(), "data-plan")
+    };
+    for (query, plan) in [
+        ("package=&channel=&min=&max=", ""),
+        (
+            "package=sample/ferry-operator",
+            "?pick=sample%2Fferry-operator",
+        ),
+        // Only one catalog has it.
+        (
+            "package=ferry-operator&channel=v2",
+            "?pick=sample%2Fferry-operator%2Fv2",
+        ),
+        (
+            "pick=hostile/hostile&package=ferry-operator&channel=v2&min=2.0.0",
+            "?pick=hostile%2Fhostile&pick=sample%2Fferry-operator%2Fv2%402.0.0..",
+        ),
+    ] {
+        assert_eq!(added(query), [plan], "{query}");
+    }
+    for (query, status, part) in [
+        ("channel=v2", 400, "name=\"package\""),
+        (
+            "package=fery-operator&channel=v2",
+            404,
+            "/mirror?package=ferry-operator&amp;channel=v2",
+        ),
+        (
+            "package=sample/fery-operator",
+            404,
+            "value=\"sample/fery-operator\"",
+        ),
+    ] {
+        let path = format!("/mirror?{query}");
+        let reply = page(&served, &path);
+        assert_eq!(reply.status, status, "{query}");
+        let text = reply.text();
+        assert_sound(&path, &text);
+        assert!(text.contains(part), "{query}: {part}: {text}");
+    }
 }
 
 #[test]

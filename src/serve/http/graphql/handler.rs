@@ -84,7 +84,7 @@ async fn answer(
         Method::POST => {}
         Method::GET | Method::HEAD if encoding::accepts_named(request.headers(), "text/html") => {
             find(&catalogs, &reader, &name)?;
-            return Ok(page::respond());
+            return Ok(page::respond(request.extensions()));
         }
         _ => return Err(HttpRejection::Method("GET, HEAD, POST")),
     }

@@ -3,18 +3,37 @@
 use std::sync::LazyLock;
 
 use axum::response::Response;
+use http::Extensions;
 
 use crate::serve::http::html::HtmlPage;
+use crate::serve::http::options::PageOptions;
 
-const SCRIPT: &str = concat!(include_str!("editor.js"), include_str!("page.js"));
+const SCRIPT: &str = concat!(
+    include_str!("editor.js"),
+    include_str!("frame.js"),
+    include_str!("page.js")
+);
 const STYLE: &str = include_str!("page.css");
+const PAGE: &str = include_str!("page.html");
+/// The frame of the pages for people.
+const FRAME: &str = include_str!("frame.html");
 
-static PAGE: LazyLock<HtmlPage> =
-    LazyLock::new(|| HtmlPage::new(include_str!("page.html"), STYLE, Some(SCRIPT)));
+static FRAMED: LazyLock<HtmlPage> = LazyLock::new(|| {
+    HtmlPage::new(
+        &PAGE.replace("<!-- frame -->\n", FRAME),
+        STYLE,
+        Some(SCRIPT),
+    )
+});
+static ALONE: LazyLock<HtmlPage> =
+    LazyLock::new(|| HtmlPage::new(&PAGE.replace("<!-- frame -->\n", ""), STYLE, Some(SCRIPT)));
 
-/// The page.
-pub(in crate::serve::http) fn respond() -> Response {
-    PAGE.respond(PAGE.text.as_str(), "Accept")
+/// The page. Its frame leads to the pages for people, which may be turned off.
+pub(in crate::serve::http) fn respond(extensions: &Extensions) -> Response {
+    let options = extensions.get::<PageOptions>();
+    let has_pages = options.is_some_and(|options| options.enabled);
+    let page = if has_pages { &*FRAMED } else { &*ALONE };
+    page.respond(page.text.as_str(), "Accept")
 }
 
 #[cfg(test)]
@@ -23,9 +42,13 @@ mod tests {
 
     #[test]
     fn the_page_is_whole_and_needs_nothing_from_elsewhere() {
-        PAGE.assert_whole(STYLE, Some(SCRIPT));
-        let links = PAGE.text.matches("href=").count();
-        assert_eq!(PAGE.text.matches("href=\"/").count(), links);
-        assert!(!PAGE.text.contains("href=\"//"));
+        for page in [&*FRAMED, &*ALONE] {
+            page.assert_whole(STYLE, Some(SCRIPT));
+            let links = page.text.matches("href=").count();
+            assert_eq!(page.text.matches("href=\"/").count(), links);
+            assert!(!page.text.contains("href=\"//"));
+            assert!(!page.text.contains("<!--"));
+        }
+        assert_eq!(ALONE.text.matches("href=").count(), 0);
     }
 }

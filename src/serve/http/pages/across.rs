@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use crate::answers::rest::plan::successors;
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::{badge, icon, states};
+use crate::serve::http::pages::parts::{badge, icon, short_name, states};
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
@@ -136,7 +136,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                     tbody {
                         @for channel in &rows {
                             tr {
-                                th scope="row" { (channel) }
+                                th scope="row" { (short_name(channel)) }
                                 @for (catalog, record) in &found {
                                     td {
                                         @match version(record, channel) {

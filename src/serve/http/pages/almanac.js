@@ -18,9 +18,9 @@
   };
   show();
 
-  // An icon that cannot be drawn leaves its place empty.
+  // An icon that cannot be drawn leaves its place to the first letter of the name.
   document.addEventListener("error", ({ target }) => {
-    if (target instanceof HTMLImageElement) target.hidden = true;
+    if (target instanceof HTMLImageElement) target.replaceWith(target.dataset.letter ?? "");
   }, true);
 
   const ago = (seconds) => {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::answers::rest::records::percent_encoded;
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::{code, fold, table};
+use crate::serve::http::pages::parts::{code, counted, fold, table};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
@@ -49,6 +49,12 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                     a href=(links::catalog(name.as_str(), "/api/v1/graphql")) { (name) } " "
                 }
             }
+            (fold(html! { (counted(paths.len(), "route")) }, html! {
+                ul.links { @for (path, methods) in paths {
+                    @let get = &methods["get"];
+                    li { a href={"#" (text(&get["operationId"]))} { code { (path) } } " " (prose(text(&get["summary"]))) }
+                } }
+            }))
             @for (path, methods) in paths { (route(origin, path, &methods["get"])) }
         };
         Ok(Page::new("API", body).twin("/openapi.json"))
@@ -62,7 +68,7 @@ fn route(origin: &str, path: &str, get: &Value) -> Markup {
     let schema = serde_json::to_string_pretty(resolved(schema)).unwrap_or_default();
     html! {
         section.route {
-            h2 { code { "GET " (path) } }
+            h2 id=(text(&get["operationId"])) { code { "GET " (path) } }
             p { (prose(text(&get["summary"]))) }
             @if !parameters.is_empty() {
                 (table(&format!("Parameters of {path}"), &["Parameter", "In", "Meaning"], html! {

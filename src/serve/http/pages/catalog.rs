@@ -4,7 +4,9 @@ use axum::response::Response;
 use maud::html;
 
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::{count, fold, icon, notice, problem_counts, states, table};
+use crate::serve::http::pages::parts::{
+    count, fold, icon, notice, problem_counts, short_name, states, table,
+};
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::request::{NOTHING_TO_SERVE, configured, run};
 use crate::serve::http::pages::text::date;
@@ -65,8 +67,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
             }
             form.inline action="/search" {
                 input type="hidden" name="catalog" value=(name);
-                label for="own-words" { "Search this catalog" }
-                input #own-words type="search" name="q" maxlength="200";
+                label { "Search this catalog " input type="search" name="q" maxlength="200" size="32"; }
                 button { "Search" }
             }
             h2 { "Packages" }
@@ -79,7 +80,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                             }
                         }
                         td { (package.version) }
-                        td { (package.default_channel) }
+                        td { (short_name(&package.default_channel)) }
                         td.number { (package.channels.len()) }
                         td { (states(package)) }
                     }

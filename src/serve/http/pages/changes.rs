@@ -6,62 +6,18 @@ use axum::response::Response;
 use maud::{Markup, html};
 use tokio::runtime::Handle;
 
-use crate::answers::changes::{Change, Kind, sentence, summary};
+use crate::answers::changes::{Change, Kind, sentence};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, counted, empty, fold};
 use crate::serve::http::pages::request::configured;
 use crate::serve::http::pages::text::{date, short};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::history::moment;
-use crate::serve::http::queries::problem::{Problem, cut};
-use crate::serve::http::queries::recorded::{Reading, Update, Wanted};
+use crate::serve::http::queries::across::changes::{CatalogUpdate, UpdateFilter, updates};
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
-/// How many updates of a catalog are read.
-pub(super) const UPDATES: u32 = 30;
-
-/// An update of a catalog.
-pub(super) struct Told {
-    catalog: String,
-    update: Update,
-}
-
-impl Told {
-    /// The catalog, the time and the changes in a line.
-    pub(super) fn line(&self) -> (&str, String, String) {
-        let time = humantime::format_rfc3339_seconds(self.update.entry.committed);
-        let changes = summary(&self.update.changes);
-        (&self.catalog, time.to_string(), changes)
-    }
-}
-
-/// The last `most` updates of each catalog, or of one, of those that the client may read.
-/// The newest comes first.
-pub(super) fn read(
-    query: &AcrossQuery,
-    runtime: Handle,
-    catalog: Option<&str>,
-    most: u32,
-    wanted: Wanted<'_>,
-) -> Result<Vec<Told>, Problem> {
-    let reading = Reading::begin(runtime);
-    let mut told = Vec::new();
-    for (name, snapshot) in query.loaded() {
-        if catalog.is_some_and(|wanted| wanted != name.as_str()) {
-            continue;
-        }
-        for update in reading.updates(snapshot, most, wanted)? {
-            let catalog = name.to_string();
-            told.push(Told { catalog, update });
-        }
-    }
-    told.sort_by_key(|told| std::cmp::Reverse(told.update.entry.committed));
-    Ok(told)
-}
-
 /// The updates as a list.
-pub(super) fn list(told: &[Told], nothing: &str) -> Markup {
+pub(super) fn list(told: &[CatalogUpdate], nothing: &str) -> Markup {
     html! {
         @if told.is_empty() {
             (empty(html! { p { (nothing) } }))
@@ -71,7 +27,7 @@ pub(super) fn list(told: &[Told], nothing: &str) -> Markup {
     }
 }
 
-fn update(told: &Told) -> Markup {
+fn update(told: &CatalogUpdate) -> Markup {
     let (update, entry) = (&told.update, &told.update.entry);
     let catalog = told.catalog.as_str();
     let more = update.total - update.changes.len();
@@ -105,14 +61,6 @@ fn update(told: &Told) -> Markup {
     }
 }
 
-fn change_kind(text: &str) -> Result<Kind, Problem> {
-    let found = Kind::ALL.iter().find(|kind| kind.as_str() == text);
-    found.copied().ok_or_else(|| {
-        let detail = format!("there is no kind of change {:?}", cut(text));
-        Problem::invalid_parameter("kind", detail)
-    })
-}
-
 pub(super) async fn of_all(request: QueryRequest) -> Response {
     shown(request, false).await
 }
@@ -124,62 +72,56 @@ pub(super) async fn of_one(request: QueryRequest) -> Response {
 async fn shown(request: QueryRequest, one: bool) -> Response {
     let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {
-        let package = query.parameters.get("package");
-        let since = query.parameters.get("since");
-        let after = since.map(|since| moment("since", since)).transpose()?;
-        let kind = query.parameters.get("kind");
-        let wanted = Wanted {
-            package,
-            kind: kind.map(change_kind).transpose()?,
-        };
-        let catalog = one.then(|| query.path("name"));
-        let mut told = read(query, runtime, catalog, UPDATES, wanted)?;
-        told.retain(|told| after.is_none_or(|after| told.update.entry.committed >= after));
-        let filtered = ["package", "kind", "since"]
-            .into_iter()
-            .any(|key| query.parameters.get(key).is_some());
+        let parameters = &query.parameters;
         let name = if one {
             Some(configured(query)?.0.name.as_str())
         } else {
             None
         };
+        let filter = UpdateFilter {
+            catalog: name,
+            ..UpdateFilter::read(parameters)?
+        };
+        let told = updates(query, runtime, filter)?;
+        let given = |key: &str| parameters.get(key).unwrap_or_default();
         let body = html! {
             h1 { "Changes" @if let Some(name) = name { " of " (name) } }
             @if let Some(name) = name {
                 p { a href=(links::catalog(name, "/changes.atom")) { "Atom feed" } }
             }
             form.inline {
-                label { "Package " input type="search" name="package" value=(package.unwrap_or_default()) maxlength="200"; }
+                label { "Package " input type="search" name="package" value=(given("package")) maxlength="200"; }
                 label { "Kind "
                     select name="kind" {
                         option value="" { "all" }
                         @for one in Kind::ALL {
                             @let name = one.as_str();
-                            option value=(name) selected[kind == Some(name)] { (name) }
+                            option value=(name) selected[given("kind") == name] { (name) }
                         }
                     }
                 }
-                label { "Since " input name="since" value=(since.unwrap_or_default()) maxlength="30" placeholder="2026-01-31"; }
+                label { "Since " input name="since" value=(given("since")) maxlength="30" placeholder="2026-01-31"; }
                 button { "Filter" }
             }
-            (list(&told, if filtered {
+            (list(&told, if filter.is_narrow() {
                 "No change among the recorded updates matches this filter."
             } else {
                 "No update changed anything since the history began."
             }))
         };
-        let page = Page::new(
-            name.map_or_else(|| "Changes".to_owned(), |name| format!("Changes of {name}")),
-            body,
-        );
+        let title = match name {
+            Some(name) => format!("Changes of {name}"),
+            None => "Changes".to_owned(),
+        };
+        let twin = ["package", "kind", "since"].map(|key| (key, given(key)));
+        let twin = [&[("catalog", name.unwrap_or_default())][..], &twin].concat();
+        let page = Page::new(title, body).twin(links::with("/api/v1/changes", &twin));
         Ok(match name {
-            Some(name) => page
-                .at([
-                    ("Catalogs".to_owned(), "/".to_owned()),
-                    (name.to_owned(), links::catalog(name, "")),
-                    ("Changes".to_owned(), links::catalog(name, "/changes")),
-                ])
-                .twin(links::catalog(name, "/api/v1/revisions")),
+            Some(name) => page.at([
+                ("Catalogs".to_owned(), "/".to_owned()),
+                (name.to_owned(), links::catalog(name, "")),
+                ("Changes".to_owned(), links::catalog(name, "/changes")),
+            ]),
             None => page,
         })
     };

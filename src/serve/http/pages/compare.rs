@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 
 use crate::answers::changes::{changes, sentence, summary};
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::{count, empty};
+use crate::serve::http::pages::parts::{count, empty, short_name};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::across::compare::{Comparison, Side};
@@ -115,7 +115,7 @@ pub(super) async fn matrix(request: QueryRequest) -> Response {
                                         td {
                                             @match cell {
                                                 Some(head) => {
-                                                    a href=(links::package(name, package)) { (head.channel) } " " (head.version)
+                                                    a href=(links::package(name, package)) { (short_name(&head.channel)) } " " (head.version)
                                                 },
                                                 None => "–",
                                             }

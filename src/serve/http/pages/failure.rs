@@ -7,11 +7,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, VARY};
 use http::{HeaderValue, Method, StatusCode};
-use maud::html;
+use maud::{Markup, html};
 
 use crate::serve::http::encoding::accepts_named;
 use crate::serve::http::pages::frame::{Page, render};
+use crate::serve::http::pages::package::subject::tabs;
 use crate::serve::http::pages::{links, mirror, policy, sign_in};
+use crate::serve::http::queries::parameters::MAX_PARAMETERS;
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::query::unescape;
 use crate::serve::http::rejection::problem_of;
@@ -100,19 +102,65 @@ fn page(problem: &Problem, path: &str, query: &str) -> Page {
             ))
         })
         .collect();
+    let (trail, of_package) = trail(problem, path);
     let body = html! {
+        @if let Some((catalog, package)) = &of_package { (tabs(catalog, package, None, |_| 0)) }
         h1 { (problem.title()) }
         p.lead { (sentence(problem.detail())) }
         @if !near.is_empty() {
             h2 { "Similar names" }
             ul.links { @for (name, link) in &near { li { a href=(link) { (name) } } } }
         }
+        (correction(problem, path, &pairs))
         @if path == "/mirror" { (mirror::removable(query, problem)) }
         @else if !query.is_empty() { p { a href=(path) { "The same page without parameters" } } }
         p { a href="/" { "All catalogs" } " · " a href="/search" { "All packages" } }
         p.soft { "Status " (problem.status()) }
     };
-    Page::new(problem.title(), body).at(trail(problem.kind(), path))
+    Page::new(problem.title(), body).at(trail)
+}
+
+/// A form with the parameters of the address, where one of them is wrong or missing.
+fn correction(problem: &Problem, path: &str, pairs: &[(String, String)]) -> Markup {
+    let parameter = problem.parameter().unwrap_or_default();
+    let is_unknown = problem.kind() == "unknown-parameter";
+    let is_missing = problem.kind() == "missing-parameter";
+    let is_wrong = |(key, value): &(String, String)| {
+        (!is_unknown && key == parameter) || is_named(problem, value)
+    };
+    let wrong = !parameter.is_empty() || path == "/mirror" || pairs.iter().any(is_wrong);
+    // The items of a basket have links of their own.
+    let (items, fields): (Vec<_>, Vec<_>) = pairs
+        .iter()
+        .filter(|(key, _)| !(is_unknown && key == parameter) && key != "at")
+        .take(MAX_PARAMETERS)
+        .partition(|(key, _)| key == "pick");
+    let has_fields = is_missing || fields.iter().any(|(key, _)| key != "fields");
+    html! {
+        @if wrong && has_fields {
+            form.fields action=(path) {
+                @for (_, value) in &items { input type="hidden" name="pick" value=(value); }
+                @for pair in &fields {
+                    label { (pair.0) " " input name=(pair.0) value=(pair.1) maxlength="1024" aria-invalid=[is_wrong(pair).then_some("true")]; }
+                }
+                @if is_missing && !pairs.iter().any(|(key, _)| key == parameter) {
+                    label { (parameter) " " input name=(parameter) maxlength="1024"; }
+                }
+                button { "Try again" }
+            }
+        }
+    }
+}
+
+/// Whether this name is the unknown one. The detail may propose others.
+fn is_unknown(problem: &Problem, what: &str, name: &str) -> bool {
+    let begin = format!("there is no {what} {:?}", cut(name));
+    problem.detail().starts_with(&begin)
+}
+
+/// Whether the detail of a problem names a value.
+fn is_named(problem: &Problem, value: &str) -> bool {
+    !value.is_empty() && problem.detail().contains(&format!("{:?}", cut(value)))
 }
 
 /// The parameters of a query, without those that are no text.
@@ -134,9 +182,9 @@ fn instead(
     name: &str,
 ) -> Option<String> {
     let of_value = problem.kind().starts_with("unknown-") && problem.kind() != "unknown-parameter";
-    let is_named =
-        |value: &str| !value.is_empty() && problem.detail().contains(&format!("{:?}", cut(value)));
-    let at = pairs.iter().position(|(_, value)| is_named(value));
+    // The items of a basket have links of their own.
+    let mut all = pairs.iter();
+    let at = all.position(|(key, value)| key != "pick" && is_named(problem, value));
     let at = at.filter(|_| of_value)?;
     let mut all: Vec<(&str, &str)> = pairs
         .iter()
@@ -146,37 +194,50 @@ fn instead(
     Some(links::with(path, &all))
 }
 
-/// The path to a page of a catalog or of a package, as far as its names are known.
-fn trail(kind: &str, path: &str) -> Vec<(String, String)> {
+/// The path to a page of a catalog or of a package, as far as its names are known; and the
+/// catalog and the package, if both are.
+fn trail(problem: &Problem, path: &str) -> (Vec<(String, String)>, Option<(String, String)>) {
+    let kind = problem.kind();
     let segments: Option<Vec<_>> = path
         .split('/')
         .skip(1)
         .map(|one| unescape(one).ok())
         .collect();
     let segments = segments.unwrap_or_default();
-    let known = !matches!(
-        kind,
-        "unknown-path" | "unknown-catalog" | "invalid-catalog-name"
-    );
     let mut trail = vec![("Catalogs".to_owned(), "/".to_owned())];
     let ["catalogs", catalog, rest @ ..] =
         &segments.iter().map(|one| &**one).collect::<Vec<_>>()[..]
     else {
-        return Vec::new();
+        return (Vec::new(), None);
+    };
+    // A parameter may be the unknown name, too.
+    let known = match kind {
+        "unknown-catalog" => !is_unknown(problem, "catalog", catalog),
+        _ => !matches!(
+            kind,
+            "unknown-path" | "invalid-catalog-name" | "unavailable-catalog"
+        ),
     };
     if !known {
-        return trail;
+        return (trail, None);
     }
     trail.push(((*catalog).to_owned(), links::catalog(catalog, "")));
+    let mut of_package = None;
     if let ["packages", package, below @ ..] = rest {
         trail.push(((*package).to_owned(), links::package(catalog, package)));
         if let Some(below) = below.last() {
             trail.push(((*below).to_owned(), path.to_owned()));
         }
+        // Without a kind, the client may not read the catalog.
+        let is_there = match kind {
+            "unknown-package" => !is_unknown(problem, "package", package),
+            _ => !matches!(kind, "not-loaded" | "blank"),
+        };
+        of_package = is_there.then(|| ((*catalog).to_owned(), (*package).to_owned()));
     } else if let Some(below) = rest.last() {
         trail.push(((*below).to_owned(), path.to_owned()));
     }
-    trail
+    (trail, of_package)
 }
 
 /// The address with a similar name in the place of the unknown one.

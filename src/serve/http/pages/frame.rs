@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use maud::{DOCTYPE, Markup, html};
 
-use crate::serve::http::pages::parts::{code, fold, notice};
+use crate::serve::http::pages::parts::{code, count, fold, notice};
 use crate::serve::http::pages::text::{date, short};
 use crate::serve::http::pages::{assets, links};
 use crate::snapshot::Snapshot;
@@ -42,6 +42,8 @@ pub(super) struct Around<'a> {
     pub(super) address: &'a str,
     /// The content that the link was made for.
     pub(super) at: Option<&'a str>,
+    /// How many problems the catalogs of the reader have.
+    pub(super) problems: usize,
 }
 
 impl ShownContent {
@@ -123,7 +125,10 @@ pub(super) fn render(page: &Page, around: Option<&Around<'_>>) -> String {
                             li { a href="/compare" { "Compare" } }
                             li { a href="/changes" { "Changes" } }
                             li { a #plan-link href="/mirror" { "Mirror plan" } }
-                            li { a href="/problems" { "Problems" } }
+                            li { a href="/problems" {
+                                "Problems"
+                                @if let Some(around) = around.filter(|around| around.problems > 0) { " (" (count(around.problems as u64)) ")" }
+                            } }
                             li { button #theme type="button" hidden { "Theme" } }
                         }
                     }
@@ -253,6 +258,7 @@ mod tests {
             is_known: true,
             address: "/p?q=1",
             at: None,
+            problems: 1_200,
         };
         let text = render(&page, Some(&around));
         for part in [
@@ -261,6 +267,7 @@ mod tests {
             "<a href=\"/a\">a</a>",
             "<span aria-current=\"page\">b</span>",
             "<a href=\"/j?a=b&amp;c=d\">as JSON</a>",
+            "<a href=\"/problems\">Problems (1,200)</a>",
             "curl -fsS --oauth2-bearer &quot;$TOKEN&quot; 'https://a.example/j?a=b&amp;c=d'",
         ] {
             assert!(text.contains(part), "{part}: {text}");

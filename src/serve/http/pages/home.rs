@@ -6,13 +6,12 @@ use axum::response::Response;
 use maud::{Markup, html};
 use tokio::runtime::Handle;
 
-use crate::serve::http::pages::changes::Told;
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, count, empty, problem_counts, table};
 use crate::serve::http::pages::text::{date, short};
-use crate::serve::http::pages::{changes, links, request};
+use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::recorded::Wanted;
+use crate::serve::http::queries::across::changes::{CatalogUpdate, UpdateFilter, updates};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::snapshot::{Catalog, Snapshot, State};
 
@@ -22,7 +21,11 @@ const LATEST: u32 = 3;
 pub(super) async fn show(request: QueryRequest) -> Response {
     let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {
-        let updates = changes::read(query, runtime, None, LATEST, Wanted::default())?;
+        let filter = UpdateFilter {
+            most: LATEST,
+            ..UpdateFilter::default()
+        };
+        let updates = updates(query, runtime, filter)?;
         let catalogs = &query.catalogs;
         let sources = query.site.options.sources;
         let total: u64 = query
@@ -64,9 +67,9 @@ pub(super) async fn show(request: QueryRequest) -> Response {
 }
 
 /// The last update of each catalog in a line.
-fn latest(updates: &[Told]) -> Markup {
+fn latest(updates: &[CatalogUpdate]) -> Markup {
     let mut seen = BTreeSet::new();
-    let told = updates.iter().map(Told::line);
+    let told = updates.iter().map(CatalogUpdate::line);
     let told: Vec<_> = told.filter(|(name, ..)| seen.insert(*name)).collect();
     html! {
         @if !told.is_empty() {

@@ -8,9 +8,10 @@ use crate::answers::rest::records::percent_encoded;
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, code, counted, empty, fold, notice, table};
 use crate::serve::http::pages::{links, request};
+use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::across::mirror::{Basket, Pick, Plan};
 use crate::serve::http::queries::parameters::MAX_PARAMETERS;
-use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 use crate::serve::http::query::unescape;
 use fbc::image_list::ImageVersion;
@@ -20,18 +21,27 @@ use fbc::text::display::clip;
 const SHOWN: usize = 200;
 
 pub(super) async fn show(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &["pick", "add", "dependencies", "to"];
+    const KNOWN: &[&str] = &[
+        "pick",
+        "package",
+        "channel",
+        "min",
+        "max",
+        "dependencies",
+        "to",
+    ];
     let request = request.repeating(&["pick"]);
     request::run(request, &SCANS, KNOWN, |query| {
-        let basket = Basket::read(query)?;
+        let added = added(query)?;
+        let basket = Basket::read(query, added.as_deref())?;
         let plan = basket.plan()?;
         let parameters = parameters(&basket, None);
         let body = html! {
             h1 { "Mirror plan" }
             p.lead { "The images that a set of packages needs, to copy them into another registry." }
-            (form(&basket))
+            (form(query, &basket))
             @if basket.picks.is_empty() {
-                (empty(html! { p { "The basket is empty. Add a package as " code { "CATALOG/PACKAGE" } ", or follow “+ plan” beside a package." } }))
+                (empty(html! { p { "The basket is empty. Add a package, or follow “+ plan” beside one. " a href="/search" { "All packages" } } }))
             } @else {
                 (outputs(&basket, &plan, &parameters)?)
             }
@@ -60,7 +70,59 @@ fn parameters<'a>(basket: &Basket<'a>, without: Option<&str>) -> Vec<(&'static s
     all
 }
 
-fn form(basket: &Basket<'_>) -> Markup {
+/// The item that the fields of the form name.
+fn added(query: &AcrossQuery) -> Result<Option<String>, Problem> {
+    let given = |key: &str| query.parameters.get(key).unwrap_or_default().trim();
+    let [package, channel, min, max] = ["package", "channel", "min", "max"].map(given);
+    if package.is_empty() {
+        let is_empty = [channel, min, max].iter().all(|text| text.is_empty());
+        let detail = "name the package of the channel or of the versions";
+        let missing = || Problem::missing_parameter("package", detail);
+        return if is_empty { Ok(None) } else { Err(missing()) };
+    }
+    let mut item = if package.contains('/') {
+        package.to_owned()
+    } else {
+        format!("{}/{package}", only_catalog(query, package)?)
+    };
+    if !channel.is_empty() {
+        item = format!("{item}/{channel}");
+    }
+    if !min.is_empty() || !max.is_empty() {
+        item = format!("{item}@{min}..{max}");
+    }
+    Ok(Some(item))
+}
+
+/// The catalog of a package that is named without one.
+fn only_catalog<'a>(query: &'a AcrossQuery, package: &str) -> Result<&'a str, Problem> {
+    let with = query
+        .loaded()
+        .filter(|(_, snapshot)| snapshot.package_answers(package).is_some());
+    let with: Vec<&str> = with.map(|(name, _)| name.as_str()).collect();
+    match with[..] {
+        [name] => Ok(name),
+        [] => {
+            let names = query.loaded().flat_map(|(_, snapshot)| snapshot.packages());
+            let names = names.map(|one| &*one.name);
+            Err(Problem::unknown("package", package, names))
+        }
+        _ => {
+            let items: Vec<String> = with.iter().map(|name| links::pick(name, package)).collect();
+            let detail = format!(
+                "several catalogs have {:?}; write {}",
+                cut(package),
+                items.join(" or ")
+            );
+            Err(Problem::invalid_parameter("package", detail))
+        }
+    }
+}
+
+fn form(query: &AcrossQuery, basket: &Basket<'_>) -> Markup {
+    // What was added stands in the basket, so its fields are empty.
+    let only = query.catalogs.len() == 1;
+    let example = if only { "etcd" } else { "community/etcd" };
     html! {
         h2 { "Basket" }
         // The script keeps this basket: an address may be refused.
@@ -78,14 +140,19 @@ fn form(basket: &Basket<'_>) -> Markup {
                     }
                 }
             }
-            label { "Add " input name="add" maxlength="300" size="32" placeholder="community/etcd/stable@0.9.0.."; }
+            fieldset.item {
+                legend { "Add a package" }
+                label { @if only { "Package " } @else { "Catalog/package " } input name="package" maxlength="300" size="24" placeholder=(example); }
+                label { "Channel " input name="channel" maxlength="200" size="12" placeholder="all"; }
+                label { "From version " input name="min" maxlength="100" size="10" placeholder="head"; }
+                label { "To version " input name="max" maxlength="100" size="10" placeholder="head"; }
+            }
             label.box { input type="checkbox" name="dependencies" value="true" checked[basket.dependencies]; " with dependencies" }
             label { "Mirror to " input name="to" value=(basket.to.unwrap_or_default()) maxlength="300" size="32" placeholder="mirror.example.com/operators"; }
             button { "Plan" }
         }
-        p.soft { "An item is " code { "CATALOG/PACKAGE[/CHANNEL][@MIN..MAX]" }
-            ". The two points are needed, and either version may be missing: " code { "@1.2.0.." }
-            " is 1.2.0 and later, " code { "@1.2.0..1.2.0" } " only 1.2.0." }
+        p.soft { "Without versions, the head of each channel is mirrored; with one of them, all from it or up to it. In the address, an item is "
+            code { "pick=CATALOG/PACKAGE[/CHANNEL][@MIN..MAX]" } "." }
     }
 }
 
@@ -95,7 +162,7 @@ pub(super) fn removable(query: &str, problem: &Problem) -> Markup {
     let pairs: Vec<&str> = query.split('&').take(MAX_PARAMETERS).collect();
     let items = pairs.iter().enumerate().filter_map(|(at, pair)| {
         let (key, value) = pair.split_once('=')?;
-        let is_item = matches!(key, "pick" | "add") && !value.is_empty();
+        let is_item = key == "pick" && !value.is_empty();
         let text = is_item.then(|| unescape(value).ok()).flatten()?;
         let rest = [&pairs[..at], &pairs[at + 1..]].concat().join("&");
         let pick = Pick::read(&text);

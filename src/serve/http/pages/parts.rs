@@ -6,6 +6,10 @@ use crate::serve::http::pages::links;
 use crate::serve::http::pages::records::PackageRecord;
 use crate::snapshot::Snapshot;
 use fbc::problem::{Problem, Severity};
+use fbc::text::display::clip;
+
+/// The longest name in lists, in bytes.
+const LONGEST_NAME: usize = 120;
 
 /// A word in a coloured box. The word tells what the colour does.
 pub(super) fn badge(class: &str, text: &str) -> Markup {
@@ -52,6 +56,7 @@ pub(super) fn empty(content: Markup) -> Markup {
 /// The icon of a package, or its first letter.
 pub(super) fn icon(catalog: &str, snapshot: &Snapshot, package: &PackageRecord) -> Markup {
     let letter = package.title().chars().find(|sign| sign.is_alphanumeric());
+    let letter = letter.unwrap_or('?').to_uppercase().to_string();
     let digest = package
         .icon
         .as_ref()
@@ -59,9 +64,9 @@ pub(super) fn icon(catalog: &str, snapshot: &Snapshot, package: &PackageRecord) 
     html! {
         span.icon aria-hidden="true" {
             @if let Some(digest) = &digest {
-                img src=(links::icon(catalog, digest)) alt="" width="32" height="32" loading="lazy" decoding="async";
+                img src=(links::icon(catalog, digest)) alt="" width="32" height="32" loading="lazy" decoding="async" data-letter=(letter);
             } @else {
-                (letter.unwrap_or('?').to_uppercase())
+                (letter)
             }
         }
     }
@@ -101,6 +106,11 @@ pub(super) fn outward(name: &str, address: &str) -> Markup {
     }
 }
 
+/// A name as lists show it: authors decide how long it is.
+pub(super) fn short_name(name: &str) -> String {
+    clip(name, LONGEST_NAME)
+}
+
 /// A number with commas between its thousands.
 pub(super) fn count(number: impl TryInto<u64>) -> String {
     let digits = number.try_into().unwrap_or(u64::MAX).to_string();
@@ -137,8 +147,8 @@ pub(super) fn problems(catalog: &str, problems: &[&Problem]) -> Markup {
                         @if !subject.package.is_empty() {
                             a href=(links::tab(catalog, &subject.package, "problems")) { (subject.package) }
                         }
-                        @if !subject.channel.is_empty() { " › " (subject.channel) }
-                        @if !subject.bundle.is_empty() { " › " (subject.bundle) }
+                        @if !subject.channel.is_empty() { " › " (short_name(&subject.channel)) }
+                        @if !subject.bundle.is_empty() { " › " (short_name(&subject.bundle)) }
                     }
                     p { (problem.message) }
                     @if let Some(position) = &problem.position {

@@ -1,5 +1,7 @@
 //! The problems of all catalogs, or of one.
 
+use std::collections::BTreeSet;
+
 use axum::response::Response;
 use maud::html;
 
@@ -52,6 +54,16 @@ fn page(title: &str, query: &AcrossQuery, only: Option<&str>) -> Result<Page, Pr
     let failing =
         asked.filter(|(catalog, snapshot)| snapshot.is_none() && catalog.state() == State::Failing);
     let failing: Vec<&str> = failing.map(|(catalog, _)| catalog.name.as_str()).collect();
+    // The codes that there are, and the one that is asked for.
+    let of_catalogs = query.catalogs.iter().map(|(catalog, _)| catalog.status());
+    let codes = of_catalogs.flat_map(|status| {
+        status
+            .problems
+            .iter()
+            .map(|one| one.code.as_str())
+            .collect::<Vec<_>>()
+    });
+    let codes: BTreeSet<&str> = codes.chain(code_wanted).collect();
     let filtered = severity.is_some() || code_wanted.is_some();
     let body = html! {
         h1 { (title) }
@@ -62,7 +74,12 @@ fn page(title: &str, query: &AcrossQuery, only: Option<&str>) -> Result<Page, Pr
                     @for one in SEVERITIES { option value=(one) selected[severity == Some(one)] { (one) } }
                 }
             }
-            label { "Code " input name="code" value=(code_wanted.unwrap_or_default()) maxlength="80"; }
+            label { "Code "
+                select name="code" {
+                    option value="" { "all" }
+                    @for one in codes { option value=(one) selected[code_wanted == Some(one)] { (one) } }
+                }
+            }
             @if only.is_none() {
                 label { "Catalog "
                     select name="catalog" {

@@ -87,6 +87,7 @@ pub(super) async fn respond(pool: &WorkerPool, request: PageRequest, work: Work)
             is_known: query.reader.has_token(),
             address: &address,
             at: at.as_deref(),
+            problems: problems(query),
         };
         Ok(QueryResponse::Text {
             bytes: render(&page, Some(&around)).into(),
@@ -96,6 +97,12 @@ pub(super) async fn respond(pool: &WorkerPool, request: PageRequest, work: Work)
     let mut response = across::respond(pool, query, context, Box::new(work)).await;
     response.extensions_mut().insert(OfPage);
     response
+}
+
+/// How many problems the readable catalogs have.
+fn problems(query: &AcrossQuery) -> usize {
+    let catalogs = query.catalogs.iter();
+    catalogs.map(|(catalog, _)| catalog.problems()).sum()
 }
 
 /// The catalog that the path names, with its snapshot.

@@ -324,7 +324,8 @@ fn nothing(query: &AcrossQuery, words: &str, faceted: &Faceted<'_>) -> Markup {
             @let kept = |name: &'static str| others(&query.parameters, move |key, _| key == name || key == "page");
             @for name in FACETS.into_iter().chain(["catalog"]) {
                 @if query.parameters.all(name).next().is_some() {
-                    p { a href=(links::with("/search", &kept(name))) { "Without the filter " (title(name)) } }
+                    @let values: Vec<String> = query.parameters.all(name).map(|value| clip(value, LONGEST)).collect();
+                    p { a href=(links::with("/search", &kept(name))) { "Without the filter " (title(name)) } ": " (values.join(", ")) }
                 }
             }
             p { a href=(links::with("/search", &[("q", words)])) { "Search without filters" } }

@@ -117,6 +117,7 @@ pub(super) async fn differences(request: QueryRequest) -> Response {
 
 /// The last updates as an Atom feed.
 pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) -> Response {
+    let pages = request.site.options.enabled;
     let work = move |query: &ParsedQuery, reading: &Reading| {
         let of_path = Some(query.path("package")).filter(|name| !name.is_empty());
         let package = of_path.or_else(|| query.parameters.get("package"));
@@ -145,6 +146,7 @@ pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) 
                 revision: update.entry.revision.to_string(),
                 before: update.before.to_string(),
                 content: update.entry.content.hex(),
+                content_before: update.content_before.hex(),
                 published: update.entry.committed,
                 changes: &update.changes,
                 total: update.total,
@@ -156,6 +158,7 @@ pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) 
             .map_or(revision.modified, |one| one.published);
         let feed = feed(
             &origin.0,
+            pages,
             revision.catalog.as_str(),
             package,
             latest,

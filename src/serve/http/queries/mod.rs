@@ -82,6 +82,7 @@ pub(super) fn routes() -> Router<Catalogs> {
         .route("/catalogs/{name}/api/v1/plan", any(plan::one))
         .route("/catalogs/{name}/api/v1/dependents", any(dependents::list))
         .route("/api/v1/search", any(across::search::list))
+        .route("/api/v1/changes", any(across::changes::list))
         .route("/api/v1/compare", any(across::compare::matrix))
         .route("/api/v1/diff", any(across::compare::diff))
         .route("/api/v1/facets", any(across::facets::list))

@@ -81,6 +81,11 @@ impl Problem {
         self.status
     }
 
+    /// The parameter with the error.
+    pub(crate) fn parameter(&self) -> Option<&str> {
+        self.parameter.as_deref()
+    }
+
     /// Similar names that exist.
     pub(crate) fn suggestions(&self) -> &[String] {
         &self.suggestions
@@ -88,8 +93,12 @@ impl Problem {
 
     /// Adds a remark to the detail.
     pub(crate) fn remarking(mut self, remark: &str) -> Self {
-        self.detail.push_str("; ");
-        self.detail.push_str(remark);
+        let remark = if self.detail.ends_with('?') {
+            format!(" ({remark})")
+        } else {
+            format!("; {remark}")
+        };
+        self.detail.push_str(&remark);
         self
     }
 

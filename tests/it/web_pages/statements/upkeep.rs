@@ -125,6 +125,37 @@ fn changes_and_their_feed_name_just_what_changed() {
         assert!(!text.contains("mast"), "{path}: {text}");
     }
     let feed = served.get(feed).text();
+    // What the page tells, programs get as JSON.
+    let told = |query: &str| -> serde_json::Value {
+        let reply = served.get(&format!("/api/v1/changes{query}"));
+        assert_eq!(reply.status, 200, "{query}: {}", reply.text());
+        serde_json::from_slice(&reply.body).unwrap()
+    };
+    let all = told("");
+    assert_eq!(
+        (&all["total"], &all["items"][0]["catalog"]),
+        (&1.into(), &"a".into()),
+        "{all}"
+    );
+    assert_eq!(
+        all["items"][0]["total"],
+        all["items"][0]["changes"].as_array().unwrap().len()
+    );
+    let removed = told("?catalog=a&package=gone&kind=package-removed");
+    assert_eq!(
+        removed["items"][0]["changes"][0]["package"], "gone",
+        "{removed}"
+    );
+    assert_eq!(told("?package=mast")["total"], 0);
+    // Entries and the feed link a page for people.
+    let pages: Vec<&str> = feed.split("type=\"text/html\" href=\"").skip(1).collect();
+    assert_eq!(pages.len(), 2, "{feed}");
+    for page in pages {
+        let link = page.split('"').next().unwrap().replace("&amp;", "&");
+        let path = &link[link.find("/c").unwrap()..];
+        let text = text_of(&served, path);
+        assert!(text.contains("gone"), "{path}: {text}");
+    }
     for part in ["gone", "lamp.v1.1.0"] {
         assert!(feed.contains(part), "{part}: {feed}");
     }

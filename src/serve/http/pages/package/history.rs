@@ -4,10 +4,11 @@ use axum::response::Response;
 use maud::html;
 use tokio::runtime::Handle;
 
-use crate::serve::http::pages::changes::{self, UPDATES};
+use crate::serve::http::pages::changes;
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::across::changes::{UpdateFilter, updates};
 use crate::serve::http::queries::recorded::Wanted;
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
@@ -16,19 +17,23 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
     let work = move |query: &AcrossQuery| {
         let subject = Subject::of(query)?;
         let name = &subject.record.name;
-        let wanted = Wanted {
-            package: Some(name),
-            ..Wanted::default()
+        let filter = UpdateFilter {
+            catalog: Some(subject.catalog.as_str()),
+            wanted: Wanted {
+                package: Some(name),
+                ..Wanted::default()
+            },
+            ..UpdateFilter::default()
         };
-        let catalog = Some(query.path("name"));
-        let told = changes::read(query, runtime, catalog, UPDATES, wanted)?;
+        let told = updates(query, runtime, filter)?;
         let feed = format!("{}.atom", subject.tab("history"));
         let body = html! {
             h2 { "History" }
             p { a href=(feed) { "Atom feed of this package" } }
             (changes::list(&told, "No update since the history of this catalog began changed this package."))
         };
-        let twin = links::with(&subject.api("changes"), &[("package", name)]);
+        let asked = [("catalog", subject.catalog.as_str()), ("package", name)];
+        let twin = links::with("/api/v1/changes", &asked);
         Ok(subject.page("history", &body).twin(twin))
     };
     request::run(request, &SCANS, &[], work).await

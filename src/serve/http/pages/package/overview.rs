@@ -4,7 +4,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use crate::serve::http::pages::package::subject::Subject;
-use crate::serve::http::pages::parts::{badge, empty, fold, outward, table};
+use crate::serve::http::pages::parts::{badge, empty, fold, outward, short_name, table};
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::{links, markdown, request};
 use crate::serve::http::queries::lifecycle::{day, lifecycles};
@@ -78,7 +78,7 @@ fn facts(subject: &Subject<'_>, day: &str) -> Markup {
         .iter()
         .position(|level| level.eq_ignore_ascii_case(record.capabilities.trim()));
     html! {
-        h2 { "Default channel " code { (record.default_channel) } }
+        h2 { "Default channel " code { (short_name(&record.default_channel)) } }
         p.version {
             @if record.version.is_empty() {
                 "No single newest version: " a href=(subject.tab("versions")) { "see the channels" }
@@ -160,7 +160,7 @@ fn facts(subject: &Subject<'_>, day: &str) -> Markup {
             dt { "Channels" }
             dd { ul { @for channel in &record.channels {
                 li {
-                    a href=(links::with(&subject.tab("versions"), &[("channel", &channel.name)])) { (channel.name) }
+                    a href=(links::with(&subject.tab("versions"), &[("channel", &channel.name)])) { (short_name(&channel.name)) }
                     " " (channel.version)
                     @if channel.deprecation.is_some() { " " (badge("deprecated", "deprecated")) }
                 }

@@ -11,7 +11,7 @@ use crate::answers::rest::records::{ChannelRecord, percent_encoded};
 use crate::name::CatalogName;
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::links;
-use crate::serve::http::pages::parts::{add_to_plan, badge, counted, icon, notice};
+use crate::serve::http::pages::parts::{add_to_plan, badge, counted, icon, notice, short_name};
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::request::Shown;
 use crate::serve::http::queries::across::AcrossQuery;
@@ -186,18 +186,11 @@ impl<'a> Subject<'a> {
                     }
                 }
             }
-            nav.tabs aria-label="Package" {
-                ul {
-                    @for (path, name) in TABS {
-                        li {
-                            a href=(self.tab(path)) aria-current=[(path == tab).then_some("page")] {
-                                (name)
-                                @if path == "problems" && !record.problems.is_empty() { " (" (record.problems.len()) ")" }
-                            }
-                        }
-                    }
-                }
-            }
+            (tabs(catalog, &record.name, Some(tab), |path| match path {
+                "apis" => record.provided_apis.len(),
+                "problems" => record.problems.len(),
+                _ => 0,
+            }))
             @if record.quarantined {
                 (notice("error", html! {
                     p { "Left out of the gRPC API: " (counted(record.problems.len(), "problem")) ". "
@@ -219,6 +212,29 @@ impl<'a> Subject<'a> {
             trail.push((name.to_owned(), self.tab(tab)));
         }
         Page::new(title, whole).at(trail).content(self.snapshot)
+    }
+}
+
+/// The tabs of a package, each with the number of what it lists if that is known.
+pub(in crate::serve::http::pages) fn tabs(
+    catalog: &str,
+    package: &str,
+    current: Option<&str>,
+    count: impl Fn(&str) -> usize,
+) -> Markup {
+    html! {
+        nav.tabs aria-label="Package" {
+            ul {
+                @for (path, name) in TABS {
+                    li {
+                        a href=(links::tab(catalog, package, path)) aria-current=[(current == Some(path)).then_some("page")] {
+                            (name)
+                            @if count(path) > 0 { " (" (count(path)) ")" }
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -263,7 +279,7 @@ pub(in crate::serve::http::pages) fn channel_field(record: &PackageRecord, chose
         label { "Channel "
             select name="channel" {
                 @for channel in &record.channels {
-                    option value=(channel.name) selected[channel.name == chosen] { (channel.name) }
+                    option value=(channel.name) selected[channel.name == chosen] { (short_name(&channel.name)) }
                 }
             }
         }

@@ -42,9 +42,12 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
             let body = html! { (empty(html! { p { "This package has no channel, so it has no updates." } })) };
             return Ok(subject.page("updates", &body));
         }
-        let channel = subscribed(&mut all, parameters.get("channel"))?;
-        let (all, channel) = (all, channel.as_str());
         let from = parameters.get("from").map(|from| from.replace(' ', "+"));
+        // A subscription is to a channel that has the installed version.
+        let of_version = from.as_deref().and_then(|from| channel_of(&all, from));
+        let wanted = parameters.get("channel").or(of_version.as_deref());
+        let channel = subscribed(&mut all, wanted)?;
+        let (all, channel) = (all, channel.as_str());
         let start = from.as_deref().map(|from| installed(&all, from)).transpose()?;
         let to = parameters.get("to");
         let target = to.map(|to| target(&all, to)).transpose()?;
@@ -70,7 +73,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 Some(start) => {
                     (planned(&subject, &plan(&all, start, target, rules), start, target, channel))
                     @if let (Some(from), None, Rules::V0) = (&from, target, rules) {
-                        (other_way(&subject, &all, start, (from, channel)))
+                        (other_ways(&subject, &all, start, (from, channel)))
                     }
                     (olm_v1(&subject, &all, start))
                     @if let Some(from) = &from { (over_catalogs(query, &subject, (from, channel), rules)?) }
@@ -90,6 +93,22 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
         Ok(subject.page("updates", &body).twin(twin))
     })
     .await
+}
+
+/// A channel with a version, if the default one lacks it.
+fn channel_of(all: &[ChannelRecord<'_>], version: &str) -> Option<String> {
+    let has = |channel: &&ChannelRecord<'_>| {
+        let mut entries = channel.entries.iter();
+        entries.any(|entry| entry.name == version || entry.version == version)
+    };
+    if all
+        .iter()
+        .filter(|channel| channel.default)
+        .any(|one| has(&one))
+    {
+        return None;
+    }
+    all.iter().find(has).map(|channel| channel.name.to_string())
 }
 
 fn planned(
@@ -122,27 +141,34 @@ fn planned(
     }
 }
 
-/// A shorter way of OLM v0 to the head, with a change of the channel on it.
-fn other_way<'a>(
+/// Ways of OLM v0 with a change of the channel: a shorter one to the head, and the one to the
+/// head of the default channel.
+fn other_ways<'a>(
     subject: &Subject<'_>,
     all: &'a [ChannelRecord<'a>],
     start: &Installed<'a>,
     (from, channel): (&str, &str),
 ) -> Markup {
     let own = plan(all, start, None, Rules::V0);
-    let head = all.first().and_then(|channel| channel.head.as_deref());
-    let other = head.map(|head| (head, plan(all, start, Some(head), Rules::V0)));
-    let other = other.filter(|(_, other)| {
+    let head = |channel: Option<&'a ChannelRecord<'a>>| channel?.head.as_deref();
+    let (here, default) = (head(all.first()), head(all.iter().find(|one| one.default)));
+    let way = |head: &'a str| (head, plan(all, start, Some(head), Rules::V0));
+    let shorter = here.map(way).filter(|(_, other)| {
         other.reached && (!own.reached || other.steps.len() < own.steps.len())
     });
+    let onward = default.filter(|default| Some(*default) != here).map(way);
+    let onward = onward.filter(|(_, other)| other.reached && !other.steps.is_empty());
+    let link = |(head, other): &(&str, Plan<'_>)| {
+        let parameters = [("from", from), ("to", *head), ("channel", channel)];
+        let link = links::with(&subject.tab("updates"), &parameters);
+        html! { a href=(link) { (counted(other.steps.len(), "step")) } }
+    };
     html! {
-        @if let Some((head, other)) = &other {
-            @let parameters = [("from", from), ("to", *head), ("channel", channel)];
-            p {
-                "Another way: "
-                a href=(links::with(&subject.tab("updates"), &parameters)) { (counted(other.steps.len(), "step")) }
-                ", with a change of the channel"
-            }
+        @if let Some(way) = &shorter {
+            p { "Another way: " (link(way)) ", with a change of the channel" }
+        }
+        @if let Some(way) = &onward {
+            p { "To " code { (way.0) } ", the head of the default channel: " (link(way)) ", with a change of the channel" }
         }
     }
 }

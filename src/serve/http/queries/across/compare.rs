@@ -74,16 +74,8 @@ impl<'a> Comparison<'a> {
     /// packages that differ.
     pub(in crate::serve::http) fn of(query: &'a AcrossQuery, all: bool) -> Result<Self, Problem> {
         let wanted: Vec<&str> = query.parameters.all("catalog").collect();
-        let names = || {
-            query
-                .catalogs
-                .iter()
-                .map(|(catalog, _)| catalog.name.as_str())
-        };
         for name in &wanted {
-            if !names().any(|known| known == *name) {
-                return Err(Problem::unknown("catalog", name, names()));
-            }
+            query.check_catalog(Some(name))?;
         }
         let is_wanted = |name: &str| wanted.is_empty() || wanted.contains(&name);
         let chosen: Vec<_> = query

@@ -117,11 +117,14 @@ pub(in crate::serve::http) struct Kept<'a> {
 }
 
 impl<'a> Basket<'a> {
-    /// Reads it. An item that is given twice counts once; a form gives one by `add`.
-    pub(in crate::serve::http) fn read(query: &'a AcrossQuery) -> Result<Self, Problem> {
+    /// Reads it. An item that is given twice counts once. `added` is another one.
+    pub(in crate::serve::http) fn read(
+        query: &'a AcrossQuery,
+        added: Option<&'a str>,
+    ) -> Result<Self, Problem> {
         let parameters = &query.parameters;
         let mut texts: Vec<&str> = parameters.all("pick").collect();
-        texts.extend(parameters.get("add"));
+        texts.extend(added);
         let mut seen = std::collections::HashSet::new();
         texts.retain(|text| seen.insert(*text));
         if texts.len() > MOST {
@@ -428,7 +431,7 @@ pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Resp
 }
 
 fn work(query: &AcrossQuery) -> Result<QueryResponse, Problem> {
-    let basket = Basket::read(query)?;
+    let basket = Basket::read(query, None)?;
     if basket.picks.is_empty() {
         let detail = "name packages, each by pick=CATALOG/PACKAGE[/CHANNEL][@MIN..MAX]";
         return Err(Problem::missing_parameter("pick", detail));

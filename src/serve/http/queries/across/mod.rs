@@ -3,6 +3,7 @@
 //! `search` and `packages` answer for packages, `providers` for APIs as over one
 //! catalog, `plan` for a way from one catalog to the next. Catalogs without content are named in the answer.
 
+pub(in crate::serve::http) mod changes;
 pub(in crate::serve::http) mod compare;
 pub(in crate::serve::http) mod facets;
 pub(in crate::serve::http) mod mirror;
@@ -98,6 +99,15 @@ impl AcrossQuery {
     ) -> impl Iterator<Item = (&CatalogName, &Arc<Snapshot>)> {
         let catalogs = self.catalogs.iter();
         catalogs.filter_map(|(catalog, snapshot)| Some((&catalog.name, snapshot.as_ref()?)))
+    }
+
+    /// Refuses the name of a catalog that the client may not read or that is none.
+    pub(in crate::serve::http) fn check_catalog(&self, name: Option<&str>) -> Result<(), Problem> {
+        let names = || self.catalogs.iter().map(|(one, _)| one.name.as_str());
+        match name.filter(|wanted| !names().any(|name| name == *wanted)) {
+            Some(unknown) => Err(Problem::unknown("catalog", unknown, names())),
+            None => Ok(()),
+        }
     }
 
     /// Identifies the content of all of them.

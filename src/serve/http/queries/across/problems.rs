@@ -10,7 +10,7 @@ use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, SCANS, json};
 use crate::serve::http::queries::response::QueryResponse;
 use crate::snapshot::Catalog;
-use fbc::problem::{Problem as CatalogProblem, Severity};
+use fbc::problem::{Code, Problem as CatalogProblem, Severity};
 
 /// The fields of a problem, in their order.
 const PROBLEM: &[&str] = &[
@@ -49,12 +49,12 @@ pub(in crate::serve::http) fn problems(
     }
     let mut wanted: Vec<&str> = parameters.all("catalog").collect();
     wanted.extend(only);
-    let names = || query.catalogs.iter().map(|(one, _)| one.name.as_str());
-    if let Some(unknown) = wanted
-        .iter()
-        .find(|wanted| !names().any(|name| name == **wanted))
-    {
-        return Err(Problem::unknown("catalog", unknown, names()));
+    for name in &wanted {
+        query.check_catalog(Some(name))?;
+    }
+    let codes = || Code::ALL.iter().map(|code| code.as_str());
+    if let Some(unknown) = code.filter(|code| !codes().any(|known| known == *code)) {
+        return Err(Problem::unknown("code", unknown, codes()));
     }
     let catalogs = query.catalogs.iter().map(|(catalog, _)| &**catalog);
     let catalogs = catalogs.filter(|one| wanted.is_empty() || wanted.contains(&one.name.as_str()));

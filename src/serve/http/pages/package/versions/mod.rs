@@ -46,7 +46,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                         "Show all rows (" (count(matrix.hidden as u64)) " more)"
                     } }
                 }
-                (table::key())
+                @if !view.words { (table::key()) }
             }
         };
         let channel = shown.first().map_or("", |one| &*one.name);

@@ -13,8 +13,9 @@ use crate::serve::http::pages::package::versions::view::View;
 use crate::serve::http::pages::parts::badge;
 use fbc::text::display::clip;
 
-/// The longest name that is shown, in bytes.
+/// The longest name that is shown, and the longest reason of a deprecation, in bytes.
 const LONGEST: usize = 120;
+const REMARK: usize = 1_000;
 
 pub(super) fn table(subject: &Subject<'_>, view: &View<'_>, matrix: &Matrix<'_>) -> Markup {
     html! {
@@ -97,7 +98,7 @@ fn version(
                 }
             }
             @let whole = match bundle.deprecation {
-                Some(reason) => format!("{} {remarks}", reason.trim()),
+                Some(reason) => format!("{} {remarks}", clip(reason.trim(), REMARK)),
                 None => remarks,
             };
             td.remarks title=(whole) {
@@ -147,20 +148,28 @@ fn rem(length: usize) -> String {
     format!("{}.{:04}", length / 16, length % 16 * 625)
 }
 
+/// The meanings of the signs, each with a sample.
 pub(super) fn key() -> Markup {
+    let sample = |class: &str, path: &str| {
+        html! {
+            svg.sample aria-hidden="true" viewBox="0 0 24 24" { path class=(class) d=(path); }
+        }
+    };
+    let (line, arc) = ("M12 2V22", "M18 2H6V22H18");
     html! {
         ul.key {
-            li { span.dot.head {} " head of a channel" }
-            li { span.dot {} " version" }
-            li { span.dot.old {} " deprecated" }
-            li { span.dot.absent {} " named only" }
-            li { span.dot.never {} " never installed by OLM v0" }
-            li { span.dot.wrong {} " error of the channel" }
-            li { "solid line: replaces" }
-            li { "dotted line: skips" }
-            li { "bracket: skipRange of a head, or of a selected version" }
-            li { "coloured line: a step of the selected way" }
-            li { "“⋮ 12 versions”: rows that are folded; follow it to see them all" }
+            li { span.dot {} "version" }
+            li { span.dot.head {} "head of a channel" }
+            li { span.dot.old {} "deprecated" }
+            li { span.dot.absent {} "named only" }
+            li { span.dot.never {} "never installed by OLM v0" }
+            li { span.dot.wrong {} "error of the channel" }
+            li { (sample("replaces", line)) "replaces" }
+            li { (sample("skips", arc)) "skips" }
+            li { (sample("range", "M15 2H9V22H15")) "skipRange of a head, or of a selected version" }
+            li { (sample("way", line)) "step of the selected way" }
+            li { (sample("jump way", line)) "step by a skipRange" }
+            li { "⋮ folded rows; follow it to see them" }
         }
     }
 }

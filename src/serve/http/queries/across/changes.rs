@@ -1,0 +1,182 @@
+//! The changes by updates, of all catalogs that the client may read.
+
+use std::cmp::Reverse;
+use std::time::SystemTime;
+
+use axum::response::Response;
+use serde::Serialize;
+use tokio::runtime::Handle;
+
+use crate::answers::changes::{Change, Kind, summary};
+use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::history::moment;
+use crate::serve::http::queries::parameters::Parameters;
+use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::recorded::{Reading, Update, Wanted};
+use crate::serve::http::queries::request::{QueryRequest, SCANS, json};
+use crate::serve::http::queries::response::QueryResponse;
+
+/// How many updates of a catalog are read.
+const UPDATES: u32 = 30;
+/// The fields of an update, in their order.
+const FIELDS: &[&str] = &[
+    "catalog",
+    "revision",
+    "content",
+    "contentBefore",
+    "published",
+    "total",
+    "changes",
+];
+
+/// An update of a catalog.
+pub(in crate::serve::http) struct CatalogUpdate {
+    pub(in crate::serve::http) catalog: String,
+    pub(in crate::serve::http) update: Update,
+}
+
+/// The updates that are asked for: of each catalog the last ones by default.
+#[derive(Clone, Copy)]
+pub(in crate::serve::http) struct UpdateFilter<'a> {
+    /// Those of a catalog.
+    pub(in crate::serve::http) catalog: Option<&'a str>,
+    /// The changes.
+    pub(in crate::serve::http) wanted: Wanted<'a>,
+    /// Those since then.
+    pub(in crate::serve::http) since: Option<SystemTime>,
+    /// How many updates of each catalog are looked through.
+    pub(in crate::serve::http) most: u32,
+}
+
+impl Default for UpdateFilter<'_> {
+    fn default() -> Self {
+        Self {
+            catalog: None,
+            wanted: Wanted::default(),
+            since: None,
+            most: UPDATES,
+        }
+    }
+}
+
+impl<'a> UpdateFilter<'a> {
+    /// Reads the parameters `package`, `kind` and `since`.
+    pub(in crate::serve::http) fn read(parameters: &'a Parameters) -> Result<Self, Problem> {
+        let since = parameters.get("since");
+        Ok(Self {
+            wanted: Wanted {
+                package: parameters.get("package"),
+                kind: parameters.get("kind").map(kind).transpose()?,
+            },
+            since: since.map(|since| moment("since", since)).transpose()?,
+            ..Self::default()
+        })
+    }
+
+    /// Whether it leaves anything out.
+    pub(in crate::serve::http) fn is_narrow(&self) -> bool {
+        self.wanted.package.is_some() || self.wanted.kind.is_some() || self.since.is_some()
+    }
+}
+
+impl CatalogUpdate {
+    /// The catalog, the time and the changes in a line.
+    pub(in crate::serve::http) fn line(&self) -> (&str, String, String) {
+        let changes = summary(&self.update.changes);
+        (&self.catalog, date(self.update.entry.committed), changes)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct UpdateRecord<'a> {
+    catalog: &'a str,
+    revision: String,
+    content: String,
+    content_before: String,
+    published: String,
+    /// How many changes there are; the first of them are listed.
+    total: usize,
+    changes: &'a [Change],
+}
+
+/// The updates of the catalogs that the client may read, the newest first.
+pub(in crate::serve::http) fn updates(
+    query: &AcrossQuery,
+    runtime: Handle,
+    filter: UpdateFilter<'_>,
+) -> Result<Vec<CatalogUpdate>, Problem> {
+    let reading = Reading::begin(runtime);
+    let is_asked = |name: &str| filter.catalog.is_none_or(|wanted| wanted == name);
+    let asked = || query.loaded().filter(|(name, _)| is_asked(name.as_str()));
+    let mut found = Vec::new();
+    for (name, snapshot) in asked() {
+        for update in reading.updates(snapshot, filter.most, filter.wanted)? {
+            let catalog = name.to_string();
+            found.push(CatalogUpdate { catalog, update });
+        }
+    }
+    if let Some(package) = filter.wanted.package
+        && found.is_empty()
+        && asked().all(|(_, snapshot)| snapshot.package_answers(package).is_none())
+    {
+        let names = asked().flat_map(|(_, snapshot)| snapshot.packages());
+        let names = names.map(|one| &*one.name);
+        return Err(Problem::unknown("package", package, names));
+    }
+    let since = |one: &CatalogUpdate| {
+        filter
+            .since
+            .is_none_or(|since| one.update.entry.committed >= since)
+    };
+    found.retain(since);
+    found.sort_by_key(|one| Reverse(one.update.entry.committed));
+    Ok(found)
+}
+
+fn kind(text: &str) -> Result<Kind, Problem> {
+    let found = Kind::ALL.iter().find(|kind| kind.as_str() == text);
+    found.copied().ok_or_else(|| {
+        let names = Kind::ALL.map(Kind::as_str).join(", ");
+        let detail = format!("kind is one of {names}, and not {:?}", cut(text));
+        Problem::invalid_parameter("kind", detail)
+    })
+}
+
+/// The updates as a list.
+pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &[
+        "catalog", "package", "kind", "since", "limit", "continue", "fields",
+    ];
+    let runtime = Handle::current();
+    let work = move |query: &AcrossQuery| {
+        let parameters = &query.parameters;
+        let page = parameters.page(query.content())?;
+        let catalog = parameters.get("catalog");
+        query.check_catalog(catalog)?;
+        let filter = UpdateFilter {
+            catalog,
+            ..UpdateFilter::read(parameters)?
+        };
+        let found = updates(query, runtime, filter)?;
+        let mut list = QueryResponse::list(page, found.len(), FIELDS, |at| {
+            let CatalogUpdate { catalog, update } = &found[at];
+            json(&UpdateRecord {
+                catalog,
+                revision: update.entry.revision.to_string(),
+                content: update.entry.content.to_string(),
+                content_before: update.content_before.to_string(),
+                published: date(update.entry.committed),
+                total: update.total,
+                changes: &update.changes,
+            })
+        })?;
+        list.note(query.notes());
+        Ok(list)
+    };
+    request.run_across(&SCANS, KNOWN, work).await
+}
+
+fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}

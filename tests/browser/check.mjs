@@ -88,6 +88,8 @@ const visit = async (origin, context, look, path) => {
   if ((await page.title()) === "ran") fail(path, `${look.name}: a script of the catalog ran`);
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
   if (width > look.viewport.width) fail(path, `${look.name}: is ${width} wide`);
+  const [region] = await page.evaluate(() => [...document.querySelectorAll(".scroll")].map((one) => one.scrollWidth).filter((one) => one > 8000));
+  if (region) fail(path, `${look.name}: has a region of ${region} pixels`);
   if (look.name !== "no script") {
     // The policy of the page forbids scripts of others; axe runs beside it.
     await page.evaluate(axe);

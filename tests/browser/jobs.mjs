@@ -125,7 +125,7 @@ export const checkGraph = async (origin, browser, fail) => {
   }
   const far = await page.locator(".edges .far").count();
   if (far === 0) fail(path, "the edges of others do not fade");
-  const width = () => page.locator(".canvas").evaluate((canvas) => canvas.getBoundingClientRect().width);
+  const width = () => page.locator(".canvas tbody th").first().evaluate((label) => label.getBoundingClientRect().width);
   const before = await width();
   await page.keyboard.press("+");
   if ((await width()) <= before) fail(path, "+ does not enlarge");

@@ -164,7 +164,6 @@ const editor = {
     list.hidden = false;
     list.style.left = Math.max(0, Math.min(rect.left - frame.left, frame.width - list.offsetWidth)) + "px";
     list.style.top = rect.bottom - frame.top + "px";
-    at("query").setAttribute("aria-expanded", "true");
     this.mark();
   },
 
@@ -188,7 +187,6 @@ const editor = {
 
   hide() {
     at("choices").hidden = true;
-    at("query").setAttribute("aria-expanded", "false");
     at("query").removeAttribute("aria-activedescendant");
   },
 

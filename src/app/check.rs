@@ -26,11 +26,14 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     let mut problems = Credentials::check(config);
     // Bound together, as by a start.
     let mut listeners = Vec::new();
-    for (service, address) in [
+    let webhook = config.kubernetes.as_ref().and_then(|one| one.webhook);
+    let webhook = webhook.map(|address| ("webhook", address));
+    let ports = [
         ("grpc", config.grpc),
         ("http", config.http),
         ("admin", config.admin),
-    ] {
+    ];
+    for (service, address) in ports.into_iter().chain(webhook) {
         match serve::bind(service, address).await {
             Ok(listener) => listeners.push(listener),
             Err(error) => problems.push(error.into()),

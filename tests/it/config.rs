@@ -719,6 +719,13 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
 
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = other.local_addr().unwrap();
+    let finished = check(&format!(
+        "{ports}[kubernetes]\ncluster_catalogs = 'own'\nwebhook = '{taken}'\n\
+         [http_tls]\ncertificate = 'tls.crt'\nkey = 'tls.key'\n",
+    ));
+    for said in ["webhook", &taken.to_string()] {
+        assert!(finished.stderr.contains(said), "{said}: {finished:#?}");
+    }
     fs::write(path("policy.json"), "{").unwrap();
     let finished = check(&format!(
         "{}\n[[catalog]]\nsource = 'file:nowhere'\n[[catalog]]\nsource = 'registry.invalid/a'\n\

@@ -70,6 +70,7 @@ impl KubernetesSettings {
             policy_namespace: policy_namespace.cloned(),
             tls_profile,
             pull_secret: self.pull_secret,
+            image_pull_secrets: self.image_pull_secrets.unwrap_or_default(),
         };
         if !settings.is_on() {
             return Ok(None);

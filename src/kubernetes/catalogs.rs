@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use tokio::sync::watch::error::RecvError;
 
 use crate::kubernetes::announcer::{Announcer, resolved_reference};
-use crate::kubernetes::files;
 use crate::kubernetes::own::image::image;
+use crate::kubernetes::stored;
 use crate::kubernetes::watched::Objects;
 use crate::name::CatalogName;
 use images::Reference;
@@ -57,7 +57,7 @@ impl Following {
     /// Finds the catalogs of an earlier start. Returns whether there are any.
     pub(super) async fn restore(&self) -> bool {
         let file = self.file.clone();
-        let read = move || files::read(&file, MAX_FILE);
+        let read = move || stored::read(&file, MAX_FILE);
         let content = tokio::task::spawn_blocking(read).await.ok().flatten();
         let stored = content.and_then(|content| serde_json::from_slice(&content).ok());
         let stored: Vec<Stored> = stored.unwrap_or_default();
@@ -131,7 +131,7 @@ impl Following {
         let stored: Vec<Stored> = stored.collect();
         let file = self.file.clone();
         let content = serde_json::to_vec(&stored).unwrap_or_default();
-        let writing = tokio::task::spawn_blocking(move || files::write(&file, &content));
+        let writing = tokio::task::spawn_blocking(move || stored::write(&file, &content));
         if let Ok(Err(error)) = writing.await {
             tracing::warn!(%error, "cannot keep the catalogs of the cluster for the next start");
         }

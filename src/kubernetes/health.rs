@@ -4,24 +4,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube::runtime::watcher;
 use metrics::{counter, gauge};
 use tokio::sync::watch;
 
-use crate::error_chain::error_chain;
+use crate::kubernetes::events::{Events, Said};
+use crate::kubernetes::problem::Problem;
 use crate::kubernetes::resources::Kind;
-use fbc::text::display::shown;
 
 /// The failures by resource, and their texts. Empty: all is well.
 pub type Health = Arc<BTreeMap<String, String>>;
 
 /// Takes failures and recoveries. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Failures(watch::Sender<Health>);
+pub(super) struct Failures {
+    health: watch::Sender<Health>,
+    events: Events,
+}
 
-pub(super) fn channel() -> (Failures, watch::Receiver<Health>) {
-    let (sender, receiver) = watch::channel(Health::default());
-    (Failures(sender), receiver)
+pub(super) fn channel(events: Events) -> (Failures, watch::Receiver<Health>) {
+    let (health, receiver) = watch::channel(Health::default());
+    (Failures { health, events }, receiver)
 }
 
 /// Describes the metrics of the cluster.
@@ -42,6 +44,10 @@ pub fn describe_metrics() {
         "almanac_kubernetes_overwritten_total",
         "Statuses of ClusterCatalogs that somebody else has overwritten"
     );
+    metrics::describe_counter!(
+        "almanac_kubernetes_events_total",
+        "Events of Kubernetes that were written, failed, or were dropped for lack of budget"
+    );
     metrics::describe_gauge!(
         "almanac_kubernetes_up_to_date",
         "Whether requests for a kind of objects succeed"
@@ -50,26 +56,34 @@ pub fn describe_metrics() {
 
 impl Failures {
     /// Notes that a request failed. A failure that stays the same is logged once.
-    pub(super) fn failed(&self, kind: Kind, verb: &'static str, problem: String) {
+    pub(super) fn failed(&self, kind: Kind, verb: &'static str, problem: impl Into<Problem>) {
+        let Problem { text, is_forbidden } = problem.into();
         let resource = kind.name();
         counter!(
             "almanac_kubernetes_errors_total", "resource" => resource.clone(), "verb" => verb
         )
         .increment(1);
         gauge!("almanac_kubernetes_up_to_date", "resource" => resource.clone()).set(0.0);
-        let known = self.0.borrow().get(&resource) == Some(&problem);
+        let known = self.health.borrow().get(&resource) == Some(&text);
         if known {
-            tracing::debug!(resource, verb, error = problem, "the cluster fails again");
+            tracing::debug!(resource, verb, error = text, "the cluster fails again");
             return;
         }
         tracing::warn!(
             resource,
             verb,
-            error = problem,
+            error = text,
             "the cluster cannot be read or written; the last state stays"
         );
-        self.0.send_modify(|health| {
-            Arc::make_mut(health).insert(resource, problem);
+        if is_forbidden {
+            self.events.of_almanac(Said {
+                is_warning: true,
+                reason: "Forbidden",
+                note: text.clone(),
+            });
+        }
+        self.health.send_modify(|health| {
+            Arc::make_mut(health).insert(resource, text);
         });
     }
 
@@ -77,7 +91,7 @@ impl Failures {
     pub(super) fn recovered(&self, kind: Kind) {
         let resource = kind.name();
         gauge!("almanac_kubernetes_up_to_date", "resource" => resource.clone()).set(1.0);
-        self.0.send_if_modified(|health| {
+        self.health.send_if_modified(|health| {
             let failed = health.contains_key(&resource);
             if failed {
                 Arc::make_mut(health).remove(&resource);
@@ -85,48 +99,5 @@ impl Failures {
             }
             failed
         });
-    }
-}
-
-/// The verb and the text of a failure to list or watch.
-pub(super) fn of_watcher(error: &watcher::Error, kind: Kind) -> (&'static str, String) {
-    match error {
-        watcher::Error::InitialListFailed(error) => ("list", of_request(error, kind, "list")),
-        watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
-            ("watch", of_request(error, kind, "watch"))
-        }
-        watcher::Error::WatchError(status) => ("watch", of_status(status, kind, "watch")),
-        watcher::Error::NoResourceVersion => ("list", shown(&error.to_string())),
-    }
-}
-
-/// The text of a failed request, with its verb and resource.
-pub(super) fn of_request(error: &kube::Error, kind: Kind, verb: &str) -> String {
-    match error {
-        kube::Error::Api(status) => of_status(status, kind, verb),
-        error => {
-            let resource = kind.name();
-            let problem = shown(&error_chain(error));
-            format!("cannot {verb} {resource}: {problem}")
-        }
-    }
-}
-
-fn of_status(status: &kube::core::Status, kind: Kind, verb: &str) -> String {
-    let resource = kind.name();
-    let message = shown(&status.message);
-    match status.code {
-        401 => format!(
-            "cannot {verb} {resource}: the API server does not accept the credentials: {message}"
-        ),
-        403 => format!(
-            "cannot {verb} {resource}: the API server forbids it: {message}; a role must grant \
-             the verb {verb} on {resource}"
-        ),
-        404 => format!("cannot {verb} {resource}: the API server does not have it: {message}"),
-        code => format!(
-            "cannot {verb} {resource}: {code} {}: {message}",
-            shown(&status.reason)
-        ),
     }
 }

@@ -6,10 +6,12 @@
 //! - `catalogs` makes catalogs of `ClusterCatalogs`, `announcer` compares with the
 //!   live object which digest is announced.
 //! - `own` resolves catalogs and writes their status in the place of catalogd.
-//! - `files` writes mirror sets, image policies and the pull secret for the
-//!   registry client, which reads its files again for each pull.
+//! - `files` writes mirror sets and image policies for the registry client, which
+//!   reads its files again for each pull. `credentials` writes those of secrets,
+//!   `service_account` finds the secrets of almanac's own account.
 //! - `tls_profile` writes rules for the ports.
-//! - `health` collects what fails.
+//! - `stored` reads and writes files of the data folder.
+//! - `health` collects what fails, `problem` words it, `events` tells administrators.
 //!
 //! Passes, and what they publish, are the matter of `ingest`: a cluster only names
 //! catalogs, as the configuration does.
@@ -17,11 +19,16 @@
 mod announcer;
 mod catalogs;
 mod client;
+mod credentials;
+mod events;
 mod files;
 mod health;
 mod own;
+mod problem;
 mod resources;
+mod service_account;
 mod settings;
+mod stored;
 mod tls_profile;
 mod watched;
 
@@ -36,10 +43,11 @@ use tokio_util::task::TaskTracker;
 use crate::snapshot::{Announcements, Catalogs};
 use announcer::Announcer;
 use catalogs::Following;
+use events::Events;
 use files::Folders;
 use own::Owning;
 use resources::Kind;
-use watched::{Objects, Watched};
+use watched::Watched;
 
 pub use catalogs::DiscoveredCatalog;
 pub use client::ClientError;
@@ -67,7 +75,7 @@ pub struct Cluster {
 /// ask for: credentials, image policies, mirror sets and catalogs. Without settings
 /// that is all. What cannot be removed is logged. It blocks.
 pub fn remove_unused(settings: Option<&Settings>, data_dir: &Path) {
-    let folders = Folders::new(data_dir.join(files::FOLDER));
+    let folders = Folders::new(data_dir.join(stored::FOLDER));
     match settings {
         Some(settings) => folders.remove_unused(settings),
         None => folders.remove_unused(&Settings::default()),
@@ -90,20 +98,31 @@ impl Cluster {
         stop: &CancellationToken,
     ) -> Result<Self, ClientError> {
         let client = client::connect(settings).await?;
-        let (failures, health) = health::channel();
+        let owns = settings.cluster_catalogs == ClusterCatalogs::Own;
+        let namespace = settings.namespace.as_deref();
+        let namespace = namespace.unwrap_or(client.default_namespace()).to_owned();
+        let events = if owns {
+            let lease = (&*namespace, own::LEASE);
+            Events::start(client.clone(), lease, &settings.pod, tasks, stop)
+        } else {
+            // Nothing is written beside catalogd.
+            Events::none()
+        };
+        let (failures, health) = health::channel(events.clone());
         let watched = |kind: Kind, if_missing| Watched {
             client: client.clone(),
             kind,
+            reported: kind,
             namespace: None,
             labels: None,
             name: None,
             if_missing,
             failures: failures.clone(),
         };
-        let folders = Folders::new(data_dir.join(files::FOLDER));
+        let folders = Folders::new(data_dir.join(stored::FOLDER));
         let files = files::start(settings, &folders, &watched, tasks, stop).await;
         if settings.tls_profile {
-            let mut servers = watched(resources::API_SERVERS, Some(Objects::default()));
+            let mut servers = watched(resources::API_SERVERS, None);
             servers.name = Some("cluster".to_owned());
             let servers = servers.start(tasks, stop);
             let (file, stop) = (tls_rules_file(data_dir), stop.clone());
@@ -123,12 +142,13 @@ impl Cluster {
             let owning = Owning {
                 client: client.clone(),
                 settings,
+                namespace,
                 api,
                 objects: objects.clone(),
                 catalogs,
                 failures: failures.clone(),
+                events,
             };
-            let owns = settings.cluster_catalogs == ClusterCatalogs::Own;
             let resolves = owns.then(|| owning.start(tasks, stop));
             let following = Following {
                 objects,

@@ -1,4 +1,4 @@
-//! The kinds of objects that are read.
+//! The kinds of objects that are read and written.
 
 use kube::core::{ApiResource, GroupVersionKind};
 
@@ -109,6 +109,40 @@ pub(super) const SECRETS: Kind = Kind {
     object: "Secret",
     plural: "secrets",
     most: 1,
+};
+
+/// The secrets of almanac's service account. They fail apart from that of the
+/// settings.
+pub(super) const ACCOUNT_SECRETS: Kind = Kind {
+    plural: "secrets/imagePullSecrets",
+    ..SECRETS
+};
+
+/// Service accounts.
+pub(super) const SERVICE_ACCOUNTS: Kind = Kind {
+    group: "",
+    version: "v1",
+    object: "ServiceAccount",
+    plural: "serviceaccounts",
+    most: 1,
+};
+
+/// The question who almanac is.
+pub(super) const SELF_REVIEWS: Kind = Kind {
+    group: "authentication.k8s.io",
+    version: "v1",
+    object: "SelfSubjectReview",
+    plural: "selfsubjectreviews",
+    most: 1,
+};
+
+/// Events.
+pub(super) const EVENTS: Kind = Kind {
+    group: "events.k8s.io",
+    version: "v1",
+    object: "Event",
+    plural: "events",
+    most: 0,
 };
 
 impl Kind {

@@ -30,6 +30,8 @@ pub struct Settings {
     pub tls_profile: bool,
     /// The secret with credentials for registries.
     pub pull_secret: Option<SecretName>,
+    /// Whether the secrets that almanac's service account names count, too.
+    pub image_pull_secrets: bool,
 }
 
 /// The treatment of `ClusterCatalogs`.
@@ -95,7 +97,12 @@ impl Settings {
             || self.mirror_sets
             || self.image_policies
             || self.tls_profile
-            || self.pull_secret.is_some()
+            || self.has_credentials()
+    }
+
+    /// Whether credentials for registries are read.
+    pub(super) fn has_credentials(&self) -> bool {
+        self.image_pull_secrets || self.pull_secret.is_some()
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::kubernetes::files;
+use crate::kubernetes::stored;
 use crate::kubernetes::watched::Objects;
 
 /// The rules of the profile Intermediate, which is the default: all suites.
@@ -45,7 +45,7 @@ const SUITES: [(&str, &str); 6] = [
 /// The file with the rules: the lowest version, then the suites below TLS 1.3, a
 /// line each. Without suites, all are allowed.
 pub fn tls_rules_file(data_dir: &Path) -> PathBuf {
-    data_dir.join(files::FOLDER).join("tls-rules")
+    data_dir.join(stored::FOLDER).join("tls-rules")
 }
 
 /// Writes the default rules if there are none from an earlier start.
@@ -57,25 +57,27 @@ pub fn prepare_tls_rules(data_dir: &Path) -> io::Result<()> {
     if file.exists() {
         return Ok(());
     }
-    files::write(&file, INTERMEDIATE.as_bytes())
+    stored::write(&file, INTERMEDIATE.as_bytes())
 }
 
-/// Keeps the file up to date. A profile that leaves nothing changes nothing.
+/// Keeps the file up to date. A profile that leaves nothing changes nothing, and nor
+/// does a missing object: the profile of an object that comes back would be unknown
+/// until then, and the default may allow more than it.
 pub(super) async fn keep(mut servers: watch::Receiver<Option<Objects>>, file: PathBuf) {
     let mut last = None;
     loop {
         let objects = servers.borrow_and_update().clone();
         if let Some(objects) = objects {
             let server = objects.values().next();
-            let profile = server.map(|server| &server.data["spec"]["tlsSecurityProfile"]);
-            match rules(profile.unwrap_or(&Value::Null)) {
+            let found = server.ok_or("there is no APIServer \"cluster\"");
+            match found.and_then(|server| rules(&server.data["spec"]["tlsSecurityProfile"])) {
                 Ok(rules) if last.as_ref() == Some(&rules) => {}
                 Ok(rules) => {
                     tracing::info!(
                         rules = rules.replace('\n', " "),
                         "TLS by the profile of the cluster"
                     );
-                    files::keep(&file, rules.clone().into_bytes()).await;
+                    stored::keep(&file, rules.clone().into_bytes()).await;
                     last = Some(rules);
                 }
                 Err(problem) => tracing::warn!(

@@ -5,28 +5,44 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use kube::core::DynamicObject;
+use kube::api::{ListParams, WatchParams};
 use kube::core::metadata::TypeMeta;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::core::{DynamicObject, WatchEvent};
 use kube::{Api, Client};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::kubernetes::health::{Failures, of_watcher};
+use crate::kubernetes::health::Failures;
+use crate::kubernetes::problem::of_request;
 use crate::kubernetes::resources::Kind;
 
-/// The wait before a new list, after the server no longer has the version from
-/// which to watch.
-const BEFORE_LIST: Duration = Duration::from_secs(1);
+/// The objects of a page.
+const PAGE: u32 = 500;
+/// The longest wait for a page, and for the head of a watch.
+const LIST: Duration = Duration::from_secs(60);
+/// The time after which the API server ends a watch, in seconds. It sends no more
+/// than 295.
+const WATCH: u32 = 290;
+/// The longest silence of a watch.
+const SILENCE: Duration = Duration::from_secs(WATCH as u64 + 5);
+/// A shorter watch is followed by a pause.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
+/// The pause after the first of several failures. It doubles up to the longest one.
+const FIRST_PAUSE: Duration = Duration::from_millis(800);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The objects by `NAMESPACE/NAME`, or `NAME` without a namespace.
 pub(super) type Objects = Arc<BTreeMap<String, Arc<DynamicObject>>>;
 
 /// The objects to keep.
+#[derive(Clone)]
 pub(super) struct Watched {
     pub(super) client: Client,
     pub(super) kind: Kind,
+    /// The kind under which failures are known.
+    pub(super) reported: Kind,
     /// One namespace; `None` for all.
     pub(super) namespace: Option<String>,
     /// A label selector.
@@ -39,7 +55,57 @@ pub(super) struct Watched {
     pub(super) failures: Failures,
 }
 
+/// The end of a list or a watch.
+enum Failure {
+    Request(kube::Error),
+    /// No answer.
+    Silence,
+    /// More objects than the kind may have.
+    TooMany,
+    /// An answer without a version, after which nothing can be watched.
+    NoVersion,
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        Self::Request(error)
+    }
+}
+
+impl Failure {
+    /// The status of the answer.
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Request(kube::Error::Api(status)) => Some(status.code),
+            _ => None,
+        }
+    }
+
+    /// Whether events may be missed without a new list: the version has expired, or
+    /// an event was not taken.
+    fn needs_list(&self) -> bool {
+        match self {
+            Self::TooMany | Self::NoVersion => true,
+            Self::Silence => false,
+            Self::Request(_) => self.code() == Some(410),
+        }
+    }
+}
+
 impl Watched {
+    /// Only one object of a namespace.
+    pub(super) fn of(mut self, namespace: &str, name: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Failures are known under another kind.
+    pub(super) fn reported_as(mut self, kind: Kind) -> Self {
+        self.reported = kind;
+        self
+    }
+
     /// The API of the objects.
     pub(super) fn api(&self) -> Api<DynamicObject> {
         let resource = self.kind.resource();
@@ -65,65 +131,147 @@ impl Watched {
     }
 
     async fn run(self, objects: &watch::Sender<Option<Objects>>) {
-        let mut config = watcher::Config::default();
-        config.label_selector.clone_from(&self.labels);
-        config.field_selector = self
-            .name
-            .as_ref()
-            .map(|name| format!("metadata.name={name}"));
+        // The version after which to watch; `None` before a list.
+        let mut version = None;
+        let mut pause = FIRST_PAUSE;
         loop {
-            self.follow(config.clone(), objects).await;
-            tokio::time::sleep(BEFORE_LIST).await;
+            let (began, known) = (Instant::now(), objects.borrow().clone());
+            let (verb, done) = match &mut version {
+                None => {
+                    let listed = self.list(objects).await;
+                    ("list", listed.map(|listed| version = Some(listed)))
+                }
+                Some(version) => ("watch", self.watch(version, objects).await),
+            };
+            let has_news = *objects.borrow() != known;
+            if has_news || began.elapsed() >= LONGEST_PAUSE {
+                pause = FIRST_PAUSE;
+            }
+            match done {
+                // A list is followed by a watch, and a watch by the next one.
+                Ok(()) if verb == "list" || began.elapsed() >= SHORTEST_WATCH => {}
+                done => {
+                    if let Err(failure) = done {
+                        self.report(verb, &failure, objects);
+                        if failure.needs_list() {
+                            version = None;
+                        }
+                    }
+                    // No two almanacs ask at the same time.
+                    tokio::time::sleep(pause.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
         }
     }
 
-    /// Lists and watches until a new list is needed.
-    async fn follow(&self, config: watcher::Config, objects: &watch::Sender<Option<Objects>>) {
-        let mut events = std::pin::pin!(watcher(self.api(), config).default_backoff());
+    fn report(
+        &self,
+        verb: &'static str,
+        failure: &Failure,
+        objects: &watch::Sender<Option<Objects>>,
+    ) {
+        let problem = match failure {
+            Failure::Request(error) => {
+                if failure.code() == Some(404) && self.is_empty_without_kind(objects) {
+                    return;
+                }
+                of_request(error, self.kind, verb)
+            }
+            Failure::Silence => "the API server does not answer in time".to_owned().into(),
+            Failure::TooMany => {
+                let (resource, most) = (self.kind.name(), self.kind.most);
+                format!("there are more than {most} {resource}").into()
+            }
+            Failure::NoVersion => "the API server gave a list without a version"
+                .to_owned()
+                .into(),
+        };
+        self.failures.failed(self.reported, verb, problem);
+    }
+
+    fn field_selector(&self) -> Option<String> {
+        let name = self.name.as_ref();
+        name.map(|name| format!("metadata.name={name}"))
+    }
+
+    /// Takes a complete list, and gives its version.
+    async fn list(&self, objects: &watch::Sender<Option<Objects>>) -> Result<String, Failure> {
+        let api = self.api();
+        let mut parameters = ListParams {
+            label_selector: self.labels.clone(),
+            field_selector: self.field_selector(),
+            limit: Some(PAGE),
+            ..ListParams::default()
+        };
         let mut listed = BTreeMap::new();
-        let mut too_many = false;
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(watcher::Event::Init) => {
-                    listed.clear();
-                    too_many = false;
+        loop {
+            let page = tokio::time::timeout(LIST, api.list(&parameters)).await;
+            let page = page.map_err(|_| Failure::Silence)??;
+            for object in page.items {
+                self.insert(&mut listed, object)?;
+            }
+            let token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if token.is_none() {
+                let version = page.metadata.resource_version;
+                let version = version.filter(|version| !version.is_empty());
+                let version = version.ok_or(Failure::NoVersion)?;
+                self.failures.recovered(self.reported);
+                set(objects, Arc::new(listed));
+                return Ok(version);
+            }
+            parameters.continue_token = token;
+        }
+    }
+
+    /// Takes changes after a version, which moves with them, until the watch ends.
+    async fn watch(
+        &self,
+        version: &mut String,
+        objects: &watch::Sender<Option<Objects>>,
+    ) -> Result<(), Failure> {
+        let api = self.api();
+        let parameters = WatchParams {
+            label_selector: self.labels.clone(),
+            field_selector: self.field_selector(),
+            timeout: Some(WATCH),
+            ..WatchParams::default()
+        };
+        let starting = tokio::time::timeout(LIST, api.watch(&parameters, version)).await;
+        let mut events = starting.map_err(|_| Failure::Silence)??.boxed();
+        loop {
+            // The end of a watch may get lost.
+            let Ok(event) = tokio::time::timeout(SILENCE, events.next()).await else {
+                return Ok(());
+            };
+            let Some(event) = event else {
+                return Ok(());
+            };
+            let (new, known) = match event? {
+                WatchEvent::Bookmark(bookmark) => (bookmark.metadata.resource_version, None),
+                WatchEvent::Error(status) => {
+                    return Err(Failure::Request(kube::Error::Api(status)));
                 }
-                Ok(watcher::Event::InitApply(object)) => {
-                    too_many |= !self.insert(&mut listed, object);
-                }
-                Ok(watcher::Event::InitDone) => {
-                    let listed = std::mem::take(&mut listed);
-                    if !too_many {
-                        self.failures.recovered(self.kind);
-                        set(objects, Arc::new(listed));
-                    }
-                }
-                Ok(watcher::Event::Apply(object)) => {
-                    self.failures.recovered(self.kind);
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    let new = object.metadata.resource_version.clone();
                     let mut changed = objects.borrow().clone().unwrap_or_default();
-                    if self.insert(Arc::make_mut(&mut changed), object) {
-                        set(objects, changed);
-                    }
+                    self.insert(Arc::make_mut(&mut changed), object)?;
+                    (new.unwrap_or_default(), Some(changed))
                 }
-                Ok(watcher::Event::Delete(object)) => {
-                    self.failures.recovered(self.kind);
+                WatchEvent::Deleted(object) => {
+                    let new = object.metadata.resource_version.clone();
                     let mut changed = objects.borrow().clone().unwrap_or_default();
                     Arc::make_mut(&mut changed).remove(&key(&object));
-                    set(objects, changed);
+                    (new.unwrap_or_default(), Some(changed))
                 }
-                Err(error) => {
-                    let missing = code(&error) == Some(404);
-                    if !(missing && self.is_empty_without_kind(objects)) {
-                        let (verb, problem) = of_watcher(&error, self.kind);
-                        self.failures.failed(self.kind, verb, problem);
-                    }
-                    // The stream would ask for the same version for ever.
-                    if matches!(error, watcher::Error::WatchStartFailed(_))
-                        && code(&error) == Some(410)
-                    {
-                        return;
-                    }
-                }
+            };
+            if new.is_empty() {
+                return Err(Failure::NoVersion);
+            }
+            *version = new;
+            self.failures.recovered(self.reported);
+            if let Some(known) = known {
+                set(objects, known);
             }
         }
     }
@@ -143,18 +291,15 @@ impl Watched {
         counting.is_empty()
     }
 
-    /// Adds an object, or returns `false` if there are too many.
+    /// Adds an object.
     fn insert(
         &self,
         objects: &mut BTreeMap<String, Arc<DynamicObject>>,
         mut object: DynamicObject,
-    ) -> bool {
+    ) -> Result<(), Failure> {
         let key = key(&object);
         if objects.len() >= self.kind.most && !objects.contains_key(&key) {
-            let (resource, most) = (self.kind.name(), self.kind.most);
-            let problem = format!("there are more than {most} {resource}");
-            self.failures.failed(self.kind, "list", problem);
-            return false;
+            return Err(Failure::TooMany);
         }
         // Objects of a list lack it.
         let resource = self.kind.resource();
@@ -165,7 +310,7 @@ impl Watched {
         // It is large, and of no use here.
         object.metadata.managed_fields = None;
         objects.insert(key, Arc::new(object));
-        true
+        Ok(())
     }
 }
 
@@ -186,13 +331,150 @@ pub(super) fn key(object: &DynamicObject) -> String {
     }
 }
 
-/// The status of the answer that an error is made of.
-fn code(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => Some(status.code),
-        _ => None,
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use bytes::Bytes;
+    use futures_util::stream;
+    use http::{Request, Response};
+    use http_body::Frame;
+    use http_body_util::combinators::BoxBody;
+    use http_body_util::{BodyExt, Full, StreamBody};
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::kubernetes::events::Events;
+    use crate::kubernetes::health;
+    use crate::kubernetes::resources::API_SERVERS;
+
+    /// An API server with these lists, one after the other, and watches; the last ones
+    /// are repeated. A watch without events is silent if it is `None`.
+    struct Server {
+        lists: Vec<Value>,
+        watches: Vec<Option<Value>>,
+        asked: Mutex<Vec<String>>,
+    }
+
+    impl Server {
+        fn start(lists: &[Value], watches: &[Option<Value>]) -> Arc<Self> {
+            Arc::new(Self {
+                lists: lists.to_vec(),
+                watches: watches.to_vec(),
+                asked: Mutex::default(),
+            })
+        }
+
+        fn watched(self: &Arc<Self>) -> Watched {
+            let server = Arc::clone(self);
+            let service = tower::service_fn(move |request: Request<Body>| {
+                let body = server.answer(&request.uri().to_string());
+                async move { Ok::<_, Infallible>(Response::new(body)) }
+            });
+            Watched {
+                client: Client::new(service, "default"),
+                kind: API_SERVERS,
+                reported: API_SERVERS,
+                namespace: None,
+                labels: None,
+                name: None,
+                if_missing: None,
+                failures: health::channel(Events::none()).0,
+            }
+        }
+
+        fn answer(&self, uri: &str) -> BoxBody<Bytes, Infallible> {
+            let mut asked = self.asked.lock();
+            let is_watch = uri.contains("watch=true");
+            let before = asked
+                .iter()
+                .filter(|it| it.contains("watch=true") == is_watch);
+            let before = before.count();
+            asked.push(uri.to_owned());
+            if !is_watch {
+                let list = &self.lists[before.min(self.lists.len() - 1)];
+                return Full::new(list.to_string().into()).boxed();
+            }
+            match &self.watches[before.min(self.watches.len() - 1)] {
+                Some(event) if event.is_null() => Full::default().boxed(),
+                Some(event) => Full::new(format!("{event}\n").into()).boxed(),
+                None => {
+                    let silence = stream::pending::<Result<Frame<Bytes>, Infallible>>();
+                    BodyExt::boxed(StreamBody::new(silence))
+                }
+            }
+        }
+
+        fn asked(&self, what: &str) -> usize {
+            let asked = self.asked.lock();
+            asked.iter().filter(|uri| uri.contains(what)).count()
+        }
+    }
+
+    fn object(name: &str, version: &str) -> Value {
+        json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "APIServer",
+            "metadata": {"name": name, "resourceVersion": version},
+        })
+    }
+
+    fn list(version: &str, names: &[&str]) -> Value {
+        let items = names.iter().map(|name| object(name, version));
+        let items: Vec<Value> = items.collect();
+        json!({"metadata": {"resourceVersion": version}, "items": items})
+    }
+
+    async fn names_after(watched: Watched, time: Duration) -> Vec<String> {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let objects = watched.start(&tasks, &stop);
+        tokio::time::sleep(time).await;
+        stop.cancel();
+        let objects = objects.borrow().clone().unwrap();
+        objects.keys().cloned().collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_ends_at_once_is_repeated_ever_more_rarely() {
+        let server = Server::start(&[list("1", &["a"])], &[Some(Value::Null)]);
+        let names = names_after(server.watched(), Duration::from_mins(10)).await;
+        assert_eq!(names, ["a"]);
+        let watches = server.asked("watch=true&");
+        assert!((10..=40).contains(&watches), "{watches}");
+        assert_eq!(server.asked("limit="), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_watch_is_begun_again_from_the_same_version() {
+        let server = Server::start(&[list("7", &["a"])], &[None]);
+        names_after(server.watched(), Duration::from_mins(15)).await;
+        let asked = server.asked.lock();
+        let (lists, watches) = asked.split_at(1);
+        assert!(lists[0].contains("limit=500"), "{lists:?}");
+        // One every 295 seconds.
+        assert_eq!(watches.len(), 4, "{watches:?}");
+        assert!(watches.iter().all(|uri| uri.contains("resourceVersion=7")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_objects_than_the_kind_may_have_change_nothing() {
+        let added = json!({"type": "ADDED", "object": object("b", "2")});
+        let lists = [list("1", &["a"]), list("2", &["a", "b"])];
+        let server = Server::start(&lists, &[Some(added)]);
+        let names = names_after(server.watched(), Duration::from_mins(2)).await;
+        assert_eq!(names, ["a"]);
+        assert!(server.asked("limit=") > 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_expired_version_needs_a_new_list() {
+        let status = json!({"code": 410, "reason": "Expired", "message": "", "status": "Failure"});
+        let expired = json!({"type": "ERROR", "object": status});
+        let lists = [list("1", &["a"]), list("2", &["b"])];
+        let server = Server::start(&lists, &[Some(expired), None]);
+        let names = names_after(server.watched(), Duration::from_mins(2)).await;
+        assert_eq!(names, ["b"]);
+        assert_eq!((server.asked("limit="), server.asked("watch=true")), (2, 2));
     }
 }

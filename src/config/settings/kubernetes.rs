@@ -49,6 +49,10 @@ pub struct KubernetesSettings {
     /// The secret with credentials for registries; only in the file.
     #[arg(skip)]
     pub pull_secret: Option<SecretName>,
+
+    /// Whether the secrets of the service account count, too; only in the file.
+    #[arg(skip)]
+    pub image_pull_secrets: Option<bool>,
 }
 
 impl KubernetesSettings {
@@ -60,7 +64,7 @@ impl KubernetesSettings {
 
 layer!(
     KubernetesSettings: cluster_catalogs, selector, kubeconfig, namespace, service_url, webhook, mirror_sets, image_policies,
-    pull_secret
+    pull_secret, image_pull_secrets
 );
 
 deserialized_from_text! {

@@ -5,6 +5,8 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
+use crate::kubernetes::events::Said;
+
 /// The longest message that the definition allows, in bytes.
 const MAX_MESSAGE: usize = 32_768;
 
@@ -91,6 +93,39 @@ pub(super) fn next(
     }
     let status = Value::Object(status);
     (status != *current).then_some(status)
+}
+
+/// The Event for a change of the status, if administrators should see one.
+pub(super) fn told(before: &Value, after: &Value) -> Option<Said> {
+    let [old, new] = [before, after].map(|status| {
+        let conditions = status["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        let progressing = conditions.find(|one| one["type"] == "Progressing");
+        let reference = status["resolvedSource"]["image"]["ref"].as_str();
+        let text = |field: &str| progressing.and_then(|one| one[field].as_str());
+        (reference, text("reason"), text("message"))
+    });
+    let said = |is_warning, reason, note: &str| {
+        Some(Said {
+            is_warning,
+            reason,
+            note: note.to_owned(),
+        })
+    };
+    match new {
+        (_, Some("Retrying"), Some(message)) if old.2 != new.2 => said(true, "Retrying", message),
+        (_, Some("Blocked"), Some(message)) if old.2 != new.2 => said(true, "Blocked", message),
+        (Some(reference), Some("Succeeded"), _) if old.0 != new.0 => {
+            said(false, "Resolved", &format!("serving {reference}"))
+        }
+        (Some(reference), Some("Succeeded"), _) if old.1 != new.1 => {
+            said(false, "Recovered", &format!("still serving {reference}"))
+        }
+        (None, Some("Succeeded"), Some(UNAVAILABLE)) if old.2 != new.2 => {
+            said(false, "Unavailable", UNAVAILABLE)
+        }
+        _ => None,
+    }
 }
 
 /// Sets a condition. Its time moves with its value only.
@@ -266,6 +301,27 @@ mod tests {
         };
         let status = after(&succeeded(), 1, &other, 501);
         assert_eq!(status["lastUnpacked"], "2026-01-01T00:08:20Z");
+    }
+
+    #[test]
+    fn administrators_are_told_of_real_changes_alone() {
+        let reason = |before: &Value, after: &Value| told(before, after).map(|said| said.reason);
+        let retrying = after(&succeeded(), 2, &failed(false), 9);
+        assert_eq!(reason(&Value::Null, &succeeded()), Some("Resolved"));
+        assert_eq!(reason(&succeeded(), &retrying), Some("Retrying"));
+        assert_eq!(reason(&retrying, &succeeded()), Some("Recovered"));
+        let blocked = after(&Value::Null, 1, &failed(true), 9);
+        assert_eq!(reason(&Value::Null, &blocked), Some("Blocked"));
+        let unavailable = after(&succeeded(), 2, &Outcome::Unavailable, 9);
+        assert_eq!(reason(&succeeded(), &unavailable), Some("Unavailable"));
+        assert_eq!(reason(&unavailable, &succeeded()), Some("Resolved"));
+        // A new generation of the same content and the same failure, and a deletion.
+        let same = after(&succeeded(), 7, &served(), 9);
+        assert_eq!(reason(&succeeded(), &same), None);
+        let again = after(&retrying, 7, &failed(false), 9);
+        assert_eq!(reason(&retrying, &again), None);
+        let deleted = after(&succeeded(), 2, &Outcome::Deleting, 9);
+        assert_eq!(reason(&succeeded(), &deleted), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use tokio::time::Instant;
 
-use crate::kubernetes::health::of_request;
+use crate::kubernetes::problem::{Problem, of_request};
 use crate::kubernetes::resources::LEASES;
 
 /// The Lease of catalogd.
@@ -46,7 +46,7 @@ impl Guard {
     ///
     /// # Errors
     /// When the Leases cannot be read. Then nothing may be written.
-    pub(super) async fn live(&mut self) -> Result<Option<&'static str>, String> {
+    pub(super) async fn live(&mut self) -> Result<Option<&'static str>, Problem> {
         for namespace in NAMESPACES {
             let resource = LEASES.resource();
             let api: Api<DynamicObject> =

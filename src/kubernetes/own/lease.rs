@@ -12,11 +12,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::kubernetes::health::{Failures, of_request};
+use crate::kubernetes::health::Failures;
+use crate::kubernetes::problem::of_request;
 use crate::kubernetes::resources::LEASES;
 
 /// The Lease of almanac.
-pub(super) const NAME: &str = "almanac-cluster-catalogs";
+pub(in crate::kubernetes) const NAME: &str = "almanac-cluster-catalogs";
 /// How long a Lease counts without a renewal. These three are the defaults of
 /// Kubernetes.
 const DURATION: Duration = Duration::from_secs(15);

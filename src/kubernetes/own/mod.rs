@@ -10,6 +10,8 @@ mod conditions;
 mod guard;
 pub(super) mod image;
 mod lease;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::kubernetes::events::{Events, Said};
 use crate::kubernetes::health::Failures;
 use crate::kubernetes::resources::{CATALOGD_LEASES, LEASES};
 use crate::kubernetes::settings::Settings;
@@ -30,7 +33,9 @@ use crate::kubernetes::watched::Objects;
 use crate::snapshot::Catalogs;
 use guard::Guard;
 use lease::{Election, leads};
-use writer::Writer;
+use writer::{Records, Writer};
+
+pub(super) use lease::NAME as LEASE;
 
 /// The time between two looks at the clock.
 const TICK: Duration = Duration::from_secs(1);
@@ -41,10 +46,13 @@ const GUARD: Duration = Duration::from_secs(10);
 pub(super) struct Owning<'a> {
     pub(super) client: Client,
     pub(super) settings: &'a Settings,
+    /// The namespace of the Lease.
+    pub(super) namespace: String,
     pub(super) api: Api<DynamicObject>,
     pub(super) objects: watch::Receiver<Option<Objects>>,
     pub(super) catalogs: Catalogs,
     pub(super) failures: Failures,
+    pub(super) events: Events,
 }
 
 impl Owning<'_> {
@@ -57,12 +65,8 @@ impl Owning<'_> {
     ) -> watch::Receiver<bool> {
         let (leads_until, leads) = watch::channel(None);
         let resource = LEASES.resource();
-        let namespace = self.settings.namespace.as_deref();
         let election = Election {
-            api: match namespace {
-                Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-                None => Api::default_namespaced_with(self.client.clone(), &resource),
-            },
+            api: Api::namespaced_with(self.client.clone(), &self.namespace, &resource),
             identity: identity(&self.settings.pod),
             leads_until,
             failures: self.failures.clone(),
@@ -75,21 +79,26 @@ impl Owning<'_> {
             guard: Arc::clone(&guard),
             resolves: role,
             failures: self.failures.clone(),
+            events: self.events.clone(),
+            pod: self.settings.pod.clone(),
+            catalogd_lives: false,
         };
         let own = stop.clone();
         tasks.spawn(async move {
             own.run_until_cancelled(role.run()).await;
         });
-        let writer = Writer::new(
-            self.api,
-            self.objects,
-            self.catalogs,
+        let writer = Writer {
+            api: self.api,
+            objects: self.objects,
+            catalogs: self.catalogs,
             leads,
-            resolves.clone(),
+            resolves: resolves.clone(),
             guard,
-            self.settings.service_url.clone(),
-            self.failures,
-        );
+            service_url: self.settings.service_url.clone(),
+            failures: self.failures,
+            events: self.events,
+            records: Records::default(),
+        };
         let own = stop.clone();
         tasks.spawn(async move {
             own.run_until_cancelled(writer.run()).await;
@@ -109,6 +118,10 @@ struct Role {
     guard: Arc<Mutex<Guard>>,
     resolves: watch::Sender<bool>,
     failures: Failures,
+    events: Events,
+    pod: String,
+    /// Whether catalogd was alive at the last look.
+    catalogd_lives: bool,
 }
 
 impl Role {
@@ -132,6 +145,11 @@ impl Role {
                 *current = resolves;
                 if resolves {
                     tracing::info!("this almanac resolves ClusterCatalogs and writes their status");
+                    self.events.of_almanac(Said {
+                        is_warning: false,
+                        reason: "LeaderElection",
+                        note: format!("{} became leader", self.pod),
+                    });
                 } else {
                     tracing::info!("this almanac follows what is announced, and writes nothing");
                 }
@@ -149,21 +167,27 @@ impl Role {
     }
 
     /// Whether a live catalogd, or not knowing of one, forbids writing.
-    async fn is_blocked(&self) -> bool {
-        match self.guard.lock().await.live().await {
+    async fn is_blocked(&mut self) -> bool {
+        let found = self.guard.lock().await.live().await;
+        match found {
             Ok(None) => {
+                self.catalogd_lives = false;
                 self.failures.recovered(CATALOGD_LEASES);
                 false
             }
             Ok(Some(namespace)) => {
-                self.failures.failed(
-                    CATALOGD_LEASES,
-                    "get",
-                    format!(
-                        "catalogd is alive in {namespace}: almanac writes no status beside it; \
-                         scale catalogd to zero, or set cluster_catalogs to \"follow\""
-                    ),
+                let problem = format!(
+                    "catalogd is alive in {namespace}: almanac writes no status beside it; \
+                     scale catalogd to zero, or set cluster_catalogs to \"follow\""
                 );
+                if !std::mem::replace(&mut self.catalogd_lives, true) {
+                    self.events.of_almanac(Said {
+                        is_warning: true,
+                        reason: "CatalogdIsAlive",
+                        note: problem.clone(),
+                    });
+                }
+                self.failures.failed(CATALOGD_LEASES, "get", problem);
                 true
             }
             Err(problem) => {

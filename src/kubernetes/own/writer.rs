@@ -14,11 +14,13 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
-use crate::kubernetes::health::{Failures, of_request};
-use crate::kubernetes::own::conditions::{self, Outcome};
+use crate::kubernetes::events::{Events, Said};
+use crate::kubernetes::health::Failures;
+use crate::kubernetes::own::conditions::{self, Outcome, told};
 use crate::kubernetes::own::guard::Guard;
 use crate::kubernetes::own::image::image;
 use crate::kubernetes::own::lease::leads;
+use crate::kubernetes::problem::{Problem, of_request};
 use crate::kubernetes::resources::{CATALOG_METADATA, CATALOG_STATUS, CLUSTER_CATALOGS, Kind};
 use crate::kubernetes::watched::Objects;
 use crate::snapshot::Catalogs;
@@ -46,16 +48,21 @@ const FINALIZER: &str = "olm.operatorframework.io/delete-server-cache";
 
 /// Compares the objects with what is served.
 pub(super) struct Writer {
-    api: Api<DynamicObject>,
-    objects: watch::Receiver<Option<Objects>>,
-    catalogs: Catalogs,
-    leads: watch::Receiver<Option<Instant>>,
-    resolves: watch::Receiver<bool>,
-    guard: Arc<Mutex<Guard>>,
-    service_url: String,
-    failures: Failures,
-    records: BTreeMap<String, Record>,
+    pub(super) api: Api<DynamicObject>,
+    pub(super) objects: watch::Receiver<Option<Objects>>,
+    pub(super) catalogs: Catalogs,
+    pub(super) leads: watch::Receiver<Option<Instant>>,
+    pub(super) resolves: watch::Receiver<bool>,
+    pub(super) guard: Arc<Mutex<Guard>>,
+    pub(super) service_url: String,
+    pub(super) failures: Failures,
+    pub(super) events: Events,
+    pub(super) records: Records,
 }
+
+/// The last writes, by object.
+#[derive(Default)]
+pub(super) struct Records(BTreeMap<String, Record>);
 
 /// Result of a write to an object.
 #[derive(Default)]
@@ -73,30 +80,6 @@ struct Record {
 }
 
 impl Writer {
-    #[expect(clippy::too_many_arguments, reason = "each is a part of its own")]
-    pub(super) fn new(
-        api: Api<DynamicObject>,
-        objects: watch::Receiver<Option<Objects>>,
-        catalogs: Catalogs,
-        leads: watch::Receiver<Option<Instant>>,
-        resolves: watch::Receiver<bool>,
-        guard: Arc<Mutex<Guard>>,
-        service_url: String,
-        failures: Failures,
-    ) -> Self {
-        Self {
-            api,
-            objects,
-            catalogs,
-            leads,
-            resolves,
-            guard,
-            service_url,
-            failures,
-            records: BTreeMap::new(),
-        }
-    }
-
     /// Compares and writes for ever.
     pub(super) async fn run(mut self) {
         loop {
@@ -106,7 +89,7 @@ impl Writer {
             let (true, Some(objects)) = (resolves, objects) else {
                 continue;
             };
-            self.records.retain(|name, _| objects.contains_key(name));
+            self.records.0.retain(|name, _| objects.contains_key(name));
             for (name, object) in objects.iter() {
                 self.keep(name, object).await;
             }
@@ -117,7 +100,7 @@ impl Writer {
     async fn keep(&mut self, name: &str, object: &DynamicObject) {
         let now = Instant::now();
         let version = object.metadata.resource_version.clone().unwrap_or_default();
-        let record = self.records.entry(name.to_owned()).or_default();
+        let record = self.records.0.entry(name.to_owned()).or_default();
         if record.rest_until.is_some_and(|until| now < until) {
             return;
         }
@@ -143,7 +126,7 @@ impl Writer {
             None => true,
         };
         // After a status the version is another: the next comparison goes on.
-        let is_status = self.records.get(name).is_some_and(|record| {
+        let is_status = self.records.0.get(name).is_some_and(|record| {
             let written = record.written.as_ref();
             written.is_some_and(|(written, _)| *written == version)
         });
@@ -170,7 +153,7 @@ impl Writer {
             }
         };
         let source = reference.to_string();
-        let record = self.records.entry(name.to_owned()).or_default();
+        let record = self.records.0.entry(name.to_owned()).or_default();
         let since = match &record.image {
             Some((known, since)) if *known == source => *since,
             _ => {
@@ -221,7 +204,7 @@ impl Writer {
         let parameters = PostParams::default();
         let writing = self.api.replace_status(name, &parameters, &new);
         let written = tokio::time::timeout(REQUEST, writing).await;
-        let record = self.records.entry(name.to_owned()).or_default();
+        let record = self.records.0.entry(name.to_owned()).or_default();
         match written {
             Ok(Ok(_)) => {
                 self.failures.recovered(CATALOG_STATUS);
@@ -230,6 +213,14 @@ impl Writer {
                 record.written = Some((version, Instant::now()));
                 // The same again: somebody has overwritten it.
                 if same_content(&record.status, &status) {
+                    let note = "somebody else overwrites the status, which almanac repeats less \
+                                and less often";
+                    let said = Said {
+                        is_warning: true,
+                        reason: "Overwritten",
+                        note: note.to_owned(),
+                    };
+                    self.events.of_catalog(name, object, said);
                     counter!("almanac_kubernetes_overwritten_total", "catalog" => name.to_owned())
                         .increment(1);
                     tracing::warn!(
@@ -243,6 +234,9 @@ impl Writer {
                     record.rest_until = Some(Instant::now() + rest);
                 } else {
                     record.overwritten = 0;
+                    if let Some(said) = told(&object.data["status"], &status) {
+                        self.events.of_catalog(name, object, said);
+                    }
                 }
                 record.status = status;
                 true
@@ -255,7 +249,7 @@ impl Writer {
                 false
             }
             Err(_) => {
-                let problem = "the API server does not answer in time".to_owned();
+                let problem = "the API server does not answer in time".to_owned().into();
                 self.failed(name, CATALOG_STATUS, "update", problem);
                 false
             }
@@ -272,7 +266,7 @@ impl Writer {
         match tokio::time::timeout(REQUEST, patching).await {
             Ok(Ok(_)) => {
                 self.failures.recovered(CATALOG_METADATA);
-                let record = self.records.entry(name.to_owned()).or_default();
+                let record = self.records.0.entry(name.to_owned()).or_default();
                 record.written = Some((version.to_owned(), Instant::now()));
             }
             Ok(Err(kube::Error::Api(answer))) if matches!(answer.code, 404 | 409) => {}
@@ -281,15 +275,15 @@ impl Writer {
                 self.failed(name, CATALOG_METADATA, "patch", problem);
             }
             Err(_) => {
-                let problem = "the API server does not answer in time".to_owned();
+                let problem = "the API server does not answer in time".to_owned().into();
                 self.failed(name, CATALOG_METADATA, "patch", problem);
             }
         }
     }
 
-    fn failed(&mut self, name: &str, kind: Kind, verb: &'static str, problem: String) {
+    fn failed(&mut self, name: &str, kind: Kind, verb: &'static str, problem: Problem) {
         self.failures.failed(kind, verb, problem);
-        let record = self.records.entry(name.to_owned()).or_default();
+        let record = self.records.0.entry(name.to_owned()).or_default();
         record.rest_until = Some(Instant::now() + AFTER_FAILURE);
     }
 }
@@ -334,8 +328,6 @@ fn without_finalizer(object: &DynamicObject) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use super::*;
 
     fn object(metadata: &Value) -> DynamicObject {
@@ -375,68 +367,5 @@ mod tests {
         assert!(terminal(&digest, "no_label"));
         assert!(!terminal(&tag, "no_label"));
         assert!(!terminal(&digest, "http"));
-    }
-
-    /// An API server with one catalog, which answers in memory: a Lease of catalogd
-    /// is missing, and each new status becomes the next event.
-    fn server(objects: watch::Sender<Option<Objects>>, writes: Arc<AtomicUsize>) -> kube::Client {
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            let (objects, writes) = (objects.clone(), Arc::clone(&writes));
-            async move {
-                let is_put = request.method() == http::Method::PUT;
-                let body = request.into_body().collect_bytes().await.unwrap();
-                let (code, answer) = if is_put {
-                    let count = writes.fetch_add(1, Ordering::Relaxed) + 1;
-                    let mut object: DynamicObject = serde_json::from_slice(&body).unwrap();
-                    object.metadata.resource_version = Some(format!("{}", 10 + count));
-                    let answer = serde_json::to_vec(&object).unwrap();
-                    let all = BTreeMap::from([("a".to_owned(), Arc::new(object))]);
-                    objects.send_replace(Some(Arc::new(all)));
-                    (200, answer)
-                } else {
-                    let missing = json!({"code": 404, "reason": "NotFound", "message": "",
-                        "status": "Failure"});
-                    (404, missing.to_string().into_bytes())
-                };
-                let body = kube::client::Body::from(answer);
-                let answer = http::Response::builder().status(code).body(body).unwrap();
-                Ok::<_, std::convert::Infallible>(answer)
-            }
-        });
-        kube::Client::new(service, "olmv1-system")
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_hour_without_a_change_makes_one_write() {
-        let metadata = json!({
-            "name": "a", "generation": 1, "resourceVersion": "10", "labels": {NAME_LABEL: "a"},
-        });
-        let mut unavailable = object(&metadata);
-        unavailable.data = json!({"spec": {"availabilityMode": "Unavailable"}});
-        let all = BTreeMap::from([("a".to_owned(), Arc::new(unavailable))]);
-        let (objects, watched) = watch::channel(Some(Arc::new(all)));
-        let count = Arc::new(AtomicUsize::new(0));
-        let client = server(objects, Arc::clone(&count));
-        let until = Instant::now() + Duration::from_hours(9);
-        let (_leads, leads) = watch::channel(Some(until));
-        let (_resolves, resolves) = watch::channel(true);
-        let resource = CLUSTER_CATALOGS.resource();
-        let writer = Writer::new(
-            Api::all_with(client.clone(), &resource),
-            watched.clone(),
-            Catalogs::new([], None).0,
-            leads,
-            resolves,
-            Arc::new(Mutex::new(Guard::new(client))),
-            "https://a".to_owned(),
-            crate::kubernetes::health::channel().0,
-        );
-        let running = tokio::spawn(writer.run());
-        tokio::time::sleep(Duration::from_hours(1)).await;
-        running.abort();
-        assert_eq!(count.load(Ordering::Relaxed), 1);
-        let objects = watched.borrow().clone().unwrap();
-        let serving = &objects["a"].data["status"]["conditions"][1];
-        assert_eq!(serving["reason"], "UserSpecifiedUnavailable");
     }
 }

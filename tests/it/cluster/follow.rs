@@ -142,7 +142,10 @@ fn catalogs_come_and_go_with_their_objects_and_long_names_are_taken() {
     api.change(CATALOGS, "a", |object| object["status"] = Value::Null);
     assert_eq!(almanac.all("a").status, 404);
     almanac.until_names(&[&long]);
+    almanac.stop();
+    // Nobody sees the event.
     api.delete(CATALOGS, &long);
+    almanac.restart_with(&config(&api));
     almanac.until_names(&[]);
     assert_eq!(almanac.all(&long).status, 404);
 }
@@ -173,6 +176,16 @@ fn serving_goes_on_without_the_api_server_also_after_a_restart() {
     let well = failing.replace("} 0", "} 1");
     almanac.until_metrics(&well);
     assert_eq!(almanac.ready().text(), "ok\n");
+}
+
+#[test]
+fn a_silent_api_server_delays_answers_and_stops_none() {
+    let (_upstream, api) = announced("a", "first");
+    let mut almanac = Almanac::start(&config(&api));
+    almanac.until_names(&["a"]);
+    until_all(&mut almanac, "a", 200);
+    api.fail("", "", Fault::Silence, None);
+    assert_eq!(almanac.all("a").text(), text("first"));
 }
 
 #[test]

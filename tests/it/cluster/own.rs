@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 
 use crate::support::almanac::Almanac;
-use crate::support::api_server::{ApiServer, CATALOGS, Fault, cluster_catalog};
+use crate::support::api_server::{ApiServer, CATALOGS, EVENTS, Fault, cluster_catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::image::{Built, Image};
 use crate::support::upstream::Upstream;
@@ -300,6 +300,52 @@ fn a_status_that_may_not_be_written_is_named_and_serving_goes_on() {
         .program
         .wait_for_log("the verb and the resource", named);
     assert_eq!(almanac.all("a").text(), text("first"));
+    let event = api.until_event("Forbidden", |_| true);
+    assert_eq!(event["regarding"]["name"], OWN_LEASE);
+    assert_eq!(event["metadata"]["namespace"], "olmv1-system");
+    assert!(event["note"].to_string().contains(wanted), "{event:#}");
     api.recover();
     api.until(CATALOGS, "a", is_serving);
+}
+
+#[test]
+fn changes_of_a_catalog_are_events_of_its_object() {
+    let (upstream, api) = with_first();
+    let _almanac = Almanac::start(&config(&api));
+    let first = resolved(&upstream, &image_of("first"));
+    let event = api.until_event("Resolved", |_| true);
+    assert_eq!(event["note"], format!("serving {first}"));
+    assert_eq!(event["type"], "Normal");
+    let uid = &api.get(CATALOGS, "a").unwrap()["metadata"]["uid"];
+    assert_eq!(&event["regarding"]["uid"], uid);
+    let set = |tag: &str| {
+        let reference = upstream.reference(REPOSITORY, tag);
+        api.change(CATALOGS, "a", |object| {
+            object["spec"]["source"]["image"]["ref"] = reference.into();
+        });
+    };
+    set("missing");
+    let failed = api.until_event("Retrying", |_| true);
+    assert_eq!(failed["type"], "Warning");
+    set("v1");
+    api.until_event("Recovered", |_| true);
+    // The same again is counted.
+    set("missing");
+    let again = api.until_event("Retrying", |event| event["series"]["count"] == 2);
+    assert_eq!(again["metadata"]["name"], failed["metadata"]["name"]);
+}
+
+#[test]
+fn events_that_may_not_be_written_are_named_and_hinder_nothing() {
+    let (_upstream, api) = with_first();
+    api.fail("create", EVENTS, Fault::Status(403, "Forbidden"), None);
+    let mut almanac = Almanac::start(&config(&api));
+    api.until(CATALOGS, "a", is_serving);
+    let wanted = "grant the verb create on events.events.k8s.io";
+    let named = |log: &str| log.contains(wanted);
+    almanac
+        .program
+        .wait_for_log("the verb and the resource", named);
+    assert_eq!(almanac.ready().text(), "ok\n");
+    assert!(api.all(EVENTS).is_empty());
 }

@@ -18,6 +18,7 @@ const DIGEST_MIRRORS: &str = "config.openshift.io/imagedigestmirrorsets";
 const TAG_MIRRORS: &str = "config.openshift.io/imagetagmirrorsets";
 const POLICIES: &str = "config.openshift.io/clusterimagepolicies";
 const SECRETS: &str = "secrets";
+const ACCOUNTS: &str = "serviceaccounts";
 
 fn image_of(package: &str) -> Built {
     Image::of_catalog(&Catalog::one(package)).build()
@@ -149,6 +150,89 @@ fn the_pull_secret_counts_in_both_formats_and_the_last_good_one_stays() {
     let mut secrets = requests.iter().filter(|one| one.resource == SECRETS);
     assert!(secrets.all(|one| one.query.contains("fieldSelector=metadata.name")));
     assert!(api.get(DIGEST_MIRRORS, "a").is_none());
+}
+
+/// A secret of the service account's namespace with this password.
+fn account_secret(name: &str, registry: &str, password: &str) -> Value {
+    let entry = json!({registry: {"username": "user", "password": password}});
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": name, "namespace": "olmv1-system"},
+        "data": {".dockercfg": BASE64_STANDARD.encode(entry.to_string())},
+    })
+}
+
+/// The service account of almanac, with these secrets.
+fn service_account(secrets: &[&str]) -> Value {
+    let secrets = secrets.iter().map(|name| json!({"name": name}));
+    json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "almanac", "namespace": "olmv1-system"},
+        "imagePullSecrets": secrets.collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn the_secrets_of_the_service_account_count_in_their_order() {
+    let (upstream, api) = (Upstream::start(), ApiServer::start());
+    upstream.push("catalogs/a", "v1", &image_of("first"));
+    upstream.misbehave(|behaviour| behaviour.access = Access::Basic("user", "password"));
+    let source = upstream.reference("catalogs/a", "v1");
+    let registry = source.split('/').next().unwrap();
+    api.put(SECRETS, account_secret("wrong", registry, "wrong"));
+    api.put(SECRETS, account_secret("right", registry, "password"));
+    api.put(ACCOUNTS, service_account(&["wrong", "right"]));
+    let mut almanac = Almanac::start(&config(&api, "image_pull_secrets = true", &source));
+    almanac.until_at("a", &image_of("first").digest());
+    let file = almanac.program.data().join("cluster/credentials.json");
+    let until = |almanac: &mut Almanac, password: &str| {
+        almanac.until("a", "the credentials", |_| {
+            fs::read_to_string(&file).is_ok_and(|text| text.contains(password))
+        });
+    };
+    until(&mut almanac, "\"password\":\"password\"");
+    api.put(ACCOUNTS, service_account(&["right", "wrong"]));
+    until(&mut almanac, "\"password\":\"wrong\"");
+    upstream.push("catalogs/a", "v1", &image_of("second"));
+    almanac.until_failed("a");
+    api.put(ACCOUNTS, service_account(&["right"]));
+    almanac.until_at("a", &image_of("second").digest());
+    // A secret that is no longer named is no longer watched.
+    api.put(SECRETS, account_secret("wrong", registry, "other"));
+    api.put(ACCOUNTS, service_account(&[]));
+    almanac.until("a", "no credentials", |_| !file.exists());
+}
+
+#[test]
+fn credentials_of_a_secret_that_the_settings_no_longer_name_are_removed_by_the_next_start() {
+    let (upstream, api) = (Upstream::start(), ApiServer::start());
+    let image = image_of("first");
+    upstream.push("catalogs/a", "v1", &image);
+    let source = upstream.reference("catalogs/a", "v1");
+    api.put(
+        SECRETS,
+        account_secret("old", "registry.invalid", "password"),
+    );
+    let named = |name: &str| {
+        config(
+            &api,
+            &format!("pull_secret = \"olmv1-system/{name}\""),
+            &source,
+        )
+    };
+    let mut almanac = Almanac::start(&named("old"));
+    let file = almanac.program.data().join("cluster/credentials.json");
+    almanac.until("a", "the credentials", |_| file.exists());
+    almanac.stop();
+    // The new one is not known yet.
+    api.fail("", SECRETS, Fault::Status(503, "ServiceUnavailable"), None);
+    almanac.restart_with(&named("old"));
+    almanac.until_at("a", &image.digest());
+    assert!(file.exists());
+    almanac.stop();
+    almanac.restart_with(&named("new"));
+    almanac.until_at("a", &image.digest());
+    assert!(!file.exists());
 }
 
 #[test]

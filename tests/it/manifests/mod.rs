@@ -8,6 +8,7 @@ mod clients;
 mod cluster;
 mod command;
 mod network;
+mod permissions;
 mod rendered;
 mod sources;
 

@@ -4,6 +4,7 @@
 //!
 //! It stops, with all of its connections, when it is dropped.
 
+mod roles;
 mod rules;
 mod store;
 
@@ -29,6 +30,8 @@ use tokio::sync::watch;
 use super::program::{PATIENCE, STEP};
 use store::{Failure, Key, State};
 
+/// The resource of Events.
+pub(crate) const EVENTS: &str = "events.k8s.io/events";
 /// The resource of `ClusterCatalogs`.
 pub(crate) const CATALOGS: &str = "olm.operatorframework.io/clustercatalogs";
 /// The longest body of a request, in bytes.
@@ -156,6 +159,18 @@ impl ApiServer {
         });
     }
 
+    /// Lets requests pass that these roles allow, and no others.
+    pub(crate) fn enforce(&self, roles: &[Value]) {
+        self.state().grants = Some(roles::grants(roles));
+    }
+
+    /// The requests that no role allowed, and the rules that no request has needed.
+    pub(crate) fn forbidden_and_unused(&self) -> (Vec<String>, Vec<Value>) {
+        let state = self.state();
+        let unused = state.grants.as_deref().map(roles::unused);
+        (state.forbidden.clone(), unused.unwrap_or_default())
+    }
+
     /// Ends all failures.
     pub(crate) fn recover(&self) {
         self.state().rules.clear();
@@ -222,6 +237,30 @@ impl ApiServer {
         let mut found = state.objects.iter();
         let found = found.find(|((kind, _, own), _)| kind == resource && own == name);
         found.map(|(_, object)| object.clone())
+    }
+
+    /// All objects of a resource.
+    pub(crate) fn all(&self, resource: &str) -> Vec<Value> {
+        let state = self.state();
+        let found = state
+            .objects
+            .iter()
+            .filter(|((kind, ..), _)| kind == resource);
+        found.map(|(_, object)| object.clone()).collect()
+    }
+
+    /// Waits for an Event with this reason that is as `good` wants it.
+    pub(crate) fn until_event(&self, reason: &str, good: impl Fn(&Value) -> bool) -> Value {
+        let begin = Instant::now();
+        loop {
+            let all = self.all(EVENTS);
+            let found = all.iter().find(|one| one["reason"] == reason && good(one));
+            if let Some(found) = found {
+                return found.clone();
+            }
+            assert!(begin.elapsed() < PATIENCE, "no {reason} in {all:#?}");
+            std::thread::sleep(STEP);
+        }
     }
 
     /// Waits until an object is as `good` wants it.
@@ -326,11 +365,14 @@ async fn handle(
         let given = given
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default();
-        match &state.token {
-            Some(token) if given != format!("Bearer {token}") => {
-                Some(Fault::Status(401, "Unauthorized"))
-            }
-            _ => state.fault(verb, &target.resource),
+        let token = state.token.as_ref();
+        let is_known = token.is_none_or(|token| given == format!("Bearer {token}"));
+        if !is_known {
+            Some(Fault::Status(401, "Unauthorized"))
+        } else if !state.allows(verb, &target, &query) {
+            Some(Fault::Status(403, "Forbidden"))
+        } else {
+            state.fault(verb, &target.resource)
         }
     };
     match fault {
@@ -348,6 +390,7 @@ async fn handle(
         None => {}
     }
     let answer = match verb {
+        "create" if target.resource == roles::SELF_REVIEWS => Ok(roles::self_review()),
         "watch" => return watched(state, &changed, target, &query),
         "list" => state.lock().unwrap().list(&target, &query),
         "get" => {

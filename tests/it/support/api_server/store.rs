@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::roles::{self, Grant, check_event};
 use super::rules::{check, defaults, drop_status, json_patch, merge, prune_nulls, selected, text};
-use super::{CATALOGS, Fault, Recorded, Rule, Target};
+use super::{CATALOGS, EVENTS, Fault, Recorded, Rule, Target};
 
 #[derive(Default)]
 pub(super) struct State {
@@ -19,6 +20,10 @@ pub(super) struct State {
     /// The only accepted bearer token.
     pub(super) token: Option<String>,
     pub(super) requests: VecDeque<Recorded>,
+    /// The rules that let requests pass; `None`: all pass.
+    pub(super) grants: Option<Vec<Grant>>,
+    /// The requests that no rule let pass.
+    pub(super) forbidden: Vec<String>,
     pub(super) next_uid: u64,
     /// The answer to each request for a single catalog.
     pub(super) live: Option<Value>,
@@ -57,6 +62,30 @@ impl State {
             }
         }
         Some(fault)
+    }
+
+    pub(super) fn allows(
+        &mut self,
+        verb: &str,
+        target: &Target,
+        query: &BTreeMap<String, String>,
+    ) -> bool {
+        let Some(grants) = &mut self.grants else {
+            return true;
+        };
+        let allowed =
+            target.resource == roles::SELF_REVIEWS || roles::allowed(grants, verb, target, query);
+        if !allowed {
+            let Target {
+                resource,
+                namespace,
+                name,
+                subresource,
+            } = target;
+            let request = format!("{verb} {resource} {subresource} {namespace} {name} {query:?}");
+            self.forbidden.push(request);
+        }
+        allowed
     }
 
     pub(super) fn object(&self, key: &Key) -> Answer {
@@ -171,6 +200,10 @@ impl State {
         if key.0 == CATALOGS {
             defaults(&mut object);
             check(&object).map_err(|message| Failure(422, "Invalid", message))?;
+        }
+        if key.0 == EVENTS {
+            let checked = check_event(before.as_ref(), &object);
+            checked.map_err(|message| Failure(422, "Invalid", message))?;
         }
         Ok(self.store(key, before, object))
     }

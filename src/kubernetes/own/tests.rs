@@ -1,0 +1,328 @@
+//! The writer with its election and its guard, beside an API server in memory, over
+//! hours of a paused clock.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use kube::core::DynamicObject;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Owning;
+use crate::kubernetes::events::Events;
+use crate::kubernetes::health::channel;
+use crate::kubernetes::resources::CLUSTER_CATALOGS;
+use crate::kubernetes::settings::Settings;
+use crate::kubernetes::watched::Objects;
+use crate::snapshot::Catalogs;
+
+const CATALOGD: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/olmv1-system/leases/catalogd-operator-lock";
+const OURS: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/olmv1-system/leases/almanac-cluster-catalogs";
+const STATUS: &str = "/apis/olm.operatorframework.io/v1/clustercatalogs/a/status";
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+
+/// An API server with Leases, and one `ClusterCatalog` whose new status becomes the
+/// next event of a watch.
+#[derive(Clone)]
+struct Server(Arc<Mutex<State>>);
+
+struct State {
+    leases: BTreeMap<String, Value>,
+    objects: watch::Sender<Option<Objects>>,
+    /// The changes, without those of our Lease, and when they came.
+    writes: Vec<(Instant, Method, String, Value)>,
+    version: u64,
+    /// Whether Leases cannot be written.
+    refuses_leases: bool,
+}
+
+impl Server {
+    fn start(mode: &str) -> Self {
+        let mut object: DynamicObject = serde_json::from_value(json!({"metadata": {
+            "name": "a", "generation": 1, "resourceVersion": "10", "uid": "u",
+            "labels": {"olm.operatorframework.io/metadata.name": "a"},
+        }}))
+        .unwrap();
+        object.data = json!({"spec": {"availabilityMode": mode}});
+        let all = BTreeMap::from([("a".to_owned(), Arc::new(object))]);
+        Self(Arc::new(Mutex::new(State {
+            leases: BTreeMap::new(),
+            objects: watch::Sender::new(Some(Arc::new(all))),
+            writes: Vec::new(),
+            version: 10,
+            refuses_leases: false,
+        })))
+    }
+
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await.unwrap();
+                let body = serde_json::from_slice(&body).unwrap_or_default();
+                let found = server.answer(&parts.method, parts.uri.path(), body);
+                let (code, answer) = match found {
+                    Some(answer) => (200, answer),
+                    None => (
+                        404,
+                        json!({"code": 404, "reason": "NotFound", "message": "",
+                        "status": "Failure"}),
+                    ),
+                };
+                let body = Body::from(answer.to_string().into_bytes());
+                let answer = Response::builder().status(code).body(body).unwrap();
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        Client::new(service, "olmv1-system")
+    }
+
+    fn answer(&self, method: &Method, path: &str, mut body: Value) -> Option<Value> {
+        let mut state = self.0.lock();
+        state.version += 1;
+        if method == Method::GET {
+            return state.leases.get(path).cloned();
+        }
+        body["metadata"]["resourceVersion"] = state.version.to_string().into();
+        if path.contains("/leases") {
+            if state.refuses_leases {
+                return None;
+            }
+            let path = match body["metadata"]["name"].as_str() {
+                Some(name) if method == Method::POST => format!("{path}/{name}"),
+                _ => path.to_owned(),
+            };
+            state.leases.insert(path, body.clone());
+            return Some(body);
+        }
+        let write = (
+            Instant::now(),
+            method.clone(),
+            path.to_owned(),
+            body.clone(),
+        );
+        state.writes.push(write);
+        if path == STATUS {
+            let object: DynamicObject = serde_json::from_value(body.clone()).unwrap();
+            let all = BTreeMap::from([("a".to_owned(), Arc::new(object))]);
+            state.objects.send_replace(Some(Arc::new(all)));
+        }
+        Some(body)
+    }
+
+    /// Renews the Lease of catalogd, or releases it.
+    fn renew(&self, holder: &str) {
+        let renewed = humantime::format_rfc3339_micros(SystemTime::now()).to_string();
+        let lease = json!({"metadata": {"name": "catalogd-operator-lock"}, "spec": {
+            "holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 137,
+        }});
+        self.0.lock().leases.insert(CATALOGD.to_owned(), lease);
+    }
+
+    /// Removes the status, as another version of the object.
+    fn overwrite(&self, version: &str) {
+        let objects = self.0.lock().objects.clone();
+        objects.send_modify(|objects| {
+            let objects = Arc::make_mut(objects.as_mut().unwrap());
+            let object = Arc::make_mut(objects.get_mut("a").unwrap());
+            object.metadata.resource_version = Some(version.to_owned());
+            object.data["status"] = Value::Null;
+        });
+    }
+
+    /// The changes so far: when they came, and what they are.
+    fn writes(&self) -> Vec<(Instant, String)> {
+        let state = self.0.lock();
+        let writes = state.writes.iter();
+        let writes = writes.map(|(at, method, path, body)| {
+            let reason = body["reason"].as_str().unwrap_or_default();
+            (*at, format!("{method} {path} {reason}").trim().to_owned())
+        });
+        writes.collect()
+    }
+}
+
+/// An almanac in the place of catalogd, until its token is cancelled.
+fn own(server: &Server) -> CancellationToken {
+    let (client, stop, tasks) = (
+        server.client(),
+        CancellationToken::new(),
+        TaskTracker::new(),
+    );
+    let lease = ("olmv1-system", super::LEASE);
+    let events = Events::start(client.clone(), lease, "almanac-0", &tasks, &stop);
+    let settings = Settings {
+        pod: "almanac-0".to_owned(),
+        service_url: "https://a".to_owned(),
+        ..Settings::default()
+    };
+    let owning = Owning {
+        client: client.clone(),
+        settings: &settings,
+        namespace: "olmv1-system".to_owned(),
+        api: kube::Api::all_with(client, &CLUSTER_CATALOGS.resource()),
+        objects: server.0.lock().objects.subscribe(),
+        catalogs: Catalogs::new([], None).0,
+        failures: channel(events.clone()).0,
+        events,
+    };
+    owning.start(&tasks, &stop);
+    stop
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_without_a_change_makes_one_write_and_one_event() {
+    let server = Server::start("Unavailable");
+    let stop = own(&server);
+    sleep(Duration::from_hours(1)).await;
+    stop.cancel();
+    let lease = "/apis/events.k8s.io/v1/namespaces/olmv1-system/events";
+    let mut writes: Vec<String> = server.writes().into_iter().map(|(_, it)| it).collect();
+    writes.sort();
+    let wanted = [
+        format!("POST {EVENTS} Unavailable"),
+        format!("POST {lease} LeaderElection"),
+        format!("PUT {STATUS}"),
+    ];
+    assert_eq!(writes, wanted);
+    let objects = server.0.lock().objects.borrow().clone().unwrap();
+    let serving = &objects["a"].data["status"]["conditions"][1];
+    assert_eq!(serving["reason"], "UserSpecifiedUnavailable");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blocked_catalog_is_told_once_with_its_object() {
+    let server = Server::start("Available");
+    let stop = own(&server);
+    sleep(Duration::from_hours(1)).await;
+    stop.cancel();
+    let state = server.0.lock();
+    let events = state.writes.iter().filter(|(_, _, path, _)| path == EVENTS);
+    let [(_, _, _, event)] = &events.collect::<Vec<_>>()[..] else {
+        panic!("{:#?}", state.writes)
+    };
+    assert_eq!(
+        (&event["reason"], &event["type"]),
+        (&json!("Blocked"), &json!("Warning"))
+    );
+    let regarding = json!({"apiVersion": "olm.operatorframework.io/v1",
+        "kind": "ClusterCatalog", "name": "a", "uid": "u"});
+    assert_eq!(event["regarding"], regarding);
+    assert_eq!(event["metadata"]["namespace"], "default");
+    assert_eq!(event["reportingInstance"], "almanac-0");
+    let note = event["note"].as_str().unwrap();
+    assert!(note.ends_with("image source is nil"), "{note}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_a_killed_catalogd_counts_until_it_has_not_moved_for_137_seconds() {
+    let server = Server::start("Unavailable");
+    server.renew("catalogd");
+    let stop = own(&server);
+    // As catalogd renews it.
+    for _ in 0..20 {
+        sleep(Duration::from_secs(26)).await;
+        server.renew("catalogd");
+    }
+    let killed = Instant::now();
+    sleep(Duration::from_mins(5)).await;
+    stop.cancel();
+    let writes = server.writes();
+    let mut writes = writes.iter().filter(|(_, write)| write.starts_with("PUT"));
+    let after = writes.next().unwrap().0 - killed;
+    // Each look is ten seconds after the last one.
+    let wanted = Duration::from_secs(137)..Duration::from_secs(170);
+    assert!(wanted.contains(&after), "{after:?}");
+    assert!(writes.next().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_found_young_and_never_moves_counts_for_137_seconds() {
+    let server = Server::start("Unavailable");
+    server.renew("catalogd");
+    let begin = Instant::now();
+    let stop = own(&server);
+    sleep(Duration::from_mins(5)).await;
+    let first = server
+        .writes()
+        .into_iter()
+        .find(|(_, it)| it.starts_with("PUT"));
+    let after = first.unwrap().0 - begin;
+    assert!(after >= Duration::from_secs(137), "{after:?}");
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_renew_its_lease_writes_nothing_until_it_can() {
+    let server = Server::start("Unavailable");
+    let stop = own(&server);
+    sleep(Duration::from_secs(30)).await;
+    server.0.lock().refuses_leases = true;
+    sleep(Duration::from_secs(12)).await;
+    let before = server.writes().len();
+    server.overwrite("x");
+    sleep(Duration::from_hours(1)).await;
+    assert_eq!(server.writes().len(), before);
+    server.0.lock().refuses_leases = false;
+    sleep(Duration::from_secs(30)).await;
+    let writes = server.writes();
+    let written = |(_, write): &(Instant, String)| *write == format!("PUT {STATUS}");
+    assert!(writes[before..].iter().any(written), "{writes:?}");
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_another_one_takes_ends_the_writes() {
+    let server = Server::start("Unavailable");
+    let stop = own(&server);
+    sleep(Duration::from_secs(30)).await;
+    let before = server.writes().len();
+    for renewal in 0..150 {
+        let lease = json!({"metadata": {"name": super::LEASE}, "spec": {
+            "holderIdentity": "other", "leaseDurationSeconds": 15, "renewTime": renewal,
+        }});
+        server.0.lock().leases.insert(OURS.to_owned(), lease);
+        sleep(Duration::from_secs(2)).await;
+        if renewal == 3 {
+            server.overwrite("x");
+        }
+    }
+    assert_eq!(server.writes().len(), before);
+    // The other one is gone.
+    sleep(Duration::from_secs(30)).await;
+    assert!(server.writes().len() > before);
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_catalogd_that_comes_back_stops_the_writes_and_is_told_once() {
+    let server = Server::start("Unavailable");
+    let stop = own(&server);
+    sleep(Duration::from_secs(30)).await;
+    server.renew("catalogd");
+    let before = server.writes().len();
+    for minute in 0..60 {
+        // It overwrites the status, too.
+        server.overwrite(&format!("c{minute}"));
+        server.renew("catalogd");
+        sleep(Duration::from_mins(1)).await;
+    }
+    stop.cancel();
+    let writes = server.writes();
+    let after: Vec<&String> = writes[before..].iter().map(|(_, write)| write).collect();
+    let lease = "/apis/events.k8s.io/v1/namespaces/olmv1-system/events";
+    assert_eq!(after, [&format!("POST {lease} CatalogdIsAlive")]);
+}

@@ -172,8 +172,11 @@ impl Keeper {
                 let stop = self.stop.child_token();
                 let watched = self.template.clone().of(&secret.namespace, &secret.name);
                 let objects = watched.start(&self.tasks, &stop);
-                let _stop = stop.drop_guard();
-                self.named.insert(key.clone(), Named { objects, _stop });
+                let named = Named {
+                    objects,
+                    _stop: stop.drop_guard(),
+                };
+                self.named.insert(key.clone(), named);
             }
         }
         self.order = Some(secrets.into_iter().map(|(key, _)| key).collect());

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The objects to read from the cluster, and the credentials for it.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own"
+)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The treatment of `ClusterCatalogs`.

@@ -48,7 +48,8 @@ fn run_with(roles: &[Value], keys: &str, tables: &str) {
     );
     api.enforce(&roles);
     let kubeconfig = api.kubeconfig();
-    let config = format!("[kubernetes]\nkubeconfig = {kubeconfig:?}\n{keys}{tables}");
+    let kubeconfig = kubeconfig.display();
+    let config = format!("[kubernetes]\nkubeconfig = \"{kubeconfig}\"\n{keys}{tables}");
     let mut almanac = Almanac::start(&config);
     almanac.until_names(&["a"]);
     almanac.until("a", "the content", |status| status["state"] == "serving");

@@ -8,6 +8,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use images::digest::{Digest, Hasher};
+use serde_json::json;
 
 use crate::made_up;
 
@@ -55,18 +56,20 @@ impl Catalog {
         self.0.len()
     }
 
-    /// Another version: the first description of each of the first `count` files is
-    /// another one.
+    /// Another version: each of the first `count` files has one document more.
     pub(crate) fn changed(&self, count: usize, version: usize) -> Self {
         let mut changed = self.clone();
-        for (_, content) in changed.0.iter_mut().take(count) {
-            let key = "\"description\":";
-            let text = content.find(key).map(|at| at + key.len());
-            let quote = text.and_then(|at| Some(at + content[at..].find('"')? + 1));
-            match quote {
-                Some(at) => content.insert_str(at, &format!("Version {version}. ")),
-                None => content.push('\n'),
-            }
+        for (path, content) in changed.0.iter_mut().take(count) {
+            let package = path.split('/').next().unwrap_or_default();
+            let document = json!({
+                "schema": "example.version",
+                "package": package,
+                "name": format!("version {version}"),
+            });
+            let is_yaml = !content.trim_start().starts_with('{');
+            content.push_str(if is_yaml { "\n---\n" } else { "\n" });
+            content.push_str(&document.to_string());
+            content.push('\n');
         }
         changed
     }

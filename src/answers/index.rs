@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::answers::grpc::bundle_message::{BundleMessage, CsvEnds};
+use crate::answers::shared_text::{SharedText, sharing};
 use crate::answers::span::{Region, Span};
 use fbc::document::Gvk;
 use fbc::fields::SchemaFields;
@@ -109,7 +110,7 @@ pub struct MetaIndex {
     /// Its package, in `texts`; the empty text when it has none.
     pub package: u32,
     /// Its name, or empty.
-    pub name: Box<str>,
+    pub name: SharedText,
     /// Bytes of its line in `metas.jsonl`.
     pub length: u32,
     /// Bytes of its segment in `metas.deflate`.
@@ -154,9 +155,9 @@ pub struct EntryIndex {
     /// The entry's part of its bundle's message.
     pub membership: Span,
     /// The entry it replaces, or empty.
-    pub replaces: Box<str>,
+    pub replaces: SharedText,
     /// The entries it skips.
-    pub skips: Box<[Box<str>]>,
+    pub skips: Box<[SharedText]>,
     /// Its framed `ChannelEntry` messages, one for each of its
     /// [`targets`](Self::targets).
     pub frames: Span,
@@ -179,7 +180,7 @@ impl EntryIndex {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundleIndex {
     /// Its name.
-    pub name: Box<str>,
+    pub name: SharedText,
     /// Where the parts of its message lie.
     pub message: BundleMessage,
 }
@@ -243,7 +244,8 @@ impl Index {
         if head[12..16] != crc32fast::hash(body).to_le_bytes() {
             return Err("its checksum does not match".into());
         }
-        postcard::from_bytes(body).map_err(|error| format!("it cannot be decoded: {error}"))
+        let index = sharing(|| postcard::from_bytes(body));
+        index.map_err(|error| format!("it cannot be decoded: {error}"))
     }
 }
 

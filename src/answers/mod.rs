@@ -13,6 +13,7 @@ pub mod images;
 pub mod index;
 pub mod outline;
 pub mod rest;
+pub mod shared_text;
 pub mod sizes;
 pub mod span;
 mod xml;

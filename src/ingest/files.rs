@@ -16,13 +16,13 @@ use std::thread;
 use bytes::Bytes;
 
 use crate::ingest::beneath::Location;
-use crate::ingest::early::{Early, beside};
+use crate::ingest::early::{Early, EarlyFiles, beside};
 use crate::ingest::files_error::{FilesError, reading, spooling};
 use crate::ingest::folder_listing::{FolderRules, list};
 use crate::ingest::ordered::ordered;
 use crate::map::UnnamedFile;
 use ::images::digest::{Digest, Hasher};
-use ::images::layers::{Layer, Limits};
+use ::images::layers::{Layer, Limits, SpoolFile as _};
 use ::images::verify::VerifiedReader;
 use ::images::{Descriptor, layers as unpack};
 use fbc::indexignore;
@@ -81,16 +81,18 @@ pub(super) fn of_image(
     let content = spool.map().map_err(spooling(temporary))?;
     let (mut slices, mut places) = (Vec::new(), HashMap::new());
     for file in files? {
-        let place = file.offset..file.offset + file.size;
-        if found.contains_key(&place) {
-            places.insert(file.path.clone(), place);
-        }
+        places.insert(file.path.clone(), file.offset..file.offset + file.size);
         let bytes = part_of(&content, file.offset, file.size);
         slices.push((file.path, bytes));
     }
     let mut files = without_ignored(slices, folder)?;
-    files.early = Early::of(found, files.paths.iter().map(|path| places.remove(path)));
+    files.early = early(found, &files.paths, places);
     Ok(files)
+}
+
+/// What was read early of the files that are left.
+fn early(found: EarlyFiles, paths: &[String], mut places: HashMap<String, Range<u64>>) -> Early {
+    Early::of(found, paths.iter().map(|path| places.remove(path)))
 }
 
 #[expect(
@@ -136,6 +138,7 @@ pub(super) struct FolderCopy {
     digest: Digest,
     ranges: Ranges,
     spool: UnnamedFile,
+    early: EarlyFiles,
 }
 
 impl FolderCopy {
@@ -146,24 +149,30 @@ impl FolderCopy {
         temporary: &Path,
     ) -> Result<Self, FilesError> {
         let mut spool = spool(temporary)?;
-        let mut buffer = vec![0; BUFFER];
-        let mut all = Hasher::default();
-        let mut ranges = Vec::new();
-        let mut total = 0;
-        for (path, location) in list(root, rules)? {
-            let start = total;
-            let digest = read_file(&location, &mut buffer, |bytes| {
-                total += bytes.len();
-                check_size(total as u64, &path, &rules.limits)?;
-                spool.write_all(bytes).map_err(spooling(temporary))
-            })?;
-            add(&mut all, &path, &digest);
-            ranges.push((path, start..total));
-        }
+        let (copied, early) = beside(&mut spool, |spool| {
+            let mut buffer = vec![0; BUFFER];
+            let mut all = Hasher::default();
+            let mut ranges = Vec::new();
+            let mut total = 0;
+            for (path, location) in list(root, rules)? {
+                let start = total;
+                let digest = read_file(&location, &mut buffer, |bytes| {
+                    total += bytes.len();
+                    check_size(total as u64, &path, &rules.limits)?;
+                    spool.write_all(bytes).map_err(spooling(temporary))
+                })?;
+                add(&mut all, &path, &digest);
+                spool.holds(&path, start as u64..total as u64);
+                ranges.push((path, start..total));
+            }
+            Ok::<_, FilesError>((all.finish(), ranges))
+        });
+        let (digest, ranges) = copied?;
         Ok(Self {
-            digest: all.finish(),
+            digest,
             ranges,
             spool,
+            early,
         })
     }
 
@@ -174,8 +183,13 @@ impl FolderCopy {
         temporary: &Path,
     ) -> Result<(Digest, CatalogFiles), FilesError> {
         let content = self.spool.map().map_err(spooling(temporary))?;
+        let place = |range: &Range<usize>| range.start as u64..range.end as u64;
+        let places = self.ranges.iter();
+        let places = places.map(|(path, range)| (path.clone(), place(range)));
+        let places = places.collect();
         let files = slices(self.ranges, &content);
-        let files = without_ignored(files, &root.display().to_string())?;
+        let mut files = without_ignored(files, &root.display().to_string())?;
+        files.early = early(self.early, &files.paths, places);
         Ok((self.digest, files))
     }
 }

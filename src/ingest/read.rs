@@ -348,11 +348,55 @@ fn saturated(count: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ingest::files::FolderCopy;
+    use crate::ingest::folder_listing::FolderRules;
 
     #[test]
     fn a_message_is_dropped_with_its_blob() {
         let (mut blobs, mut messages) = (vec![1, 2, 3, 4], vec!["a", "b", "c", "d"]);
         retain(&mut blobs, &mut messages, |blob| blob % 2 == 0);
         assert_eq!((blobs, messages), (vec![2, 4], vec!["b", "d"]));
+    }
+
+    /// Whichever files the reader beside the copy gets to.
+    #[test]
+    fn what_is_read_early_is_what_is_read_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..60 {
+            let name = format!("p{number:02}");
+            let documents = match number % 4 {
+                0 => format!("schema: olm.package\nname: {name}\n---\nname: nothing\n"),
+                1 => "{\"schema\":\"olm.package\",\"name\":7}\n{\"schema\"".into(),
+                _ => format!(
+                    "{{\"schema\":\"olm.package\",\"name\":\"{name}\"}}\n\n\
+                     {{\"schema\":\"olm.bundle\",\"package\":\"{name}\",\"name\":\"{name}.v1\",\
+                     \"text\":\"{}\"}}\n",
+                    "x".repeat(400_000 * (number % 3))
+                ),
+            };
+            let ending = ["yaml", "json", "json", "other"][number % 4];
+            let path = folder.path().join(format!("{name}.{ending}"));
+            std::fs::write(path, documents).unwrap();
+        }
+        let temporary = tempfile::tempdir().unwrap();
+        let rules = FolderRules::default();
+        let copy = FolderCopy::of(folder.path(), &rules, temporary.path()).unwrap();
+        let (_, early) = copy.files(folder.path(), temporary.path()).unwrap();
+        let plain = CatalogFiles::new(early.paths.clone(), early.contents.clone());
+        let [early, plain] = [early, plain].map(|files| {
+            let mut lines = Vec::new();
+            let sink = |done: &Done| {
+                lines.extend_from_slice(&done.output.lines);
+                Ok::<_, std::convert::Infallible>(Base::default())
+            };
+            let Ok((catalog, counts)) = read(&files, &Segments::Omitted, sink);
+            let EncodedCatalog {
+                blobs, problems, ..
+            } = &catalog;
+            assert!(blobs.packages.len() >= 45, "{}", blobs.packages.len());
+            (lines, format!("{blobs:?} {problems:?} {counts:?}"))
+        });
+        assert!(early.0 == plain.0);
+        assert_eq!(early.1, plain.1);
     }
 }

@@ -20,7 +20,7 @@ impl Snapshot {
             let line = Line {
                 schema: text(meta.schema)?,
                 package: text(meta.package)?,
-                name: meta.name.clone(),
+                name: (*meta.name).into(),
                 json: self.line(number),
             };
             let package = match &*line.schema {

@@ -165,11 +165,11 @@ impl Store {
         if !folder.is_dir() {
             return Ok(None);
         }
-        let path = folder.join(encoding.file());
-        fs::rename(&unfinished, &path).map_err(DiskError::at("create", &path))?;
         if let Some(list) = list {
             replace(&temporary.path().join(GROUPS), &folder.join(GROUPS), &list)?;
         }
+        let path = folder.join(encoding.file());
+        fs::rename(&unfinished, &path).map_err(DiskError::at("create", &path))?;
         sync_folder(&folder)?;
         let file = self.map(revision.id, encoding.file());
         Ok(Some((file.map_err(DiskError::at("open", &path))?, sum)))

@@ -71,8 +71,10 @@ fn a_kill_at_any_moment_leaves_one_revision_or_the_other() {
     behave_slowly();
     upstream.push(REPOSITORY, "latest", &sides[0].image);
     let source = upstream.reference(REPOSITORY, "latest");
-    // What a killed pass brought would be kept for a while.
-    let config = following(&source) + "[cache]\nmax_age = \"0s\"\n";
+    // What a killed pass brought would be kept for a while, and the history keeps what
+    // changed.
+    let kept = "[cache]\nmax_age = \"0s\"\n[history]\nrevisions = 1\ndays = 0\n";
+    let config = following(&source) + kept;
     let mut almanac = Almanac::start(&config);
     wait_for_pass(&upstream);
     let begin = Instant::now();

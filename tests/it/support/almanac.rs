@@ -346,7 +346,7 @@ impl Almanac {
         let encoded = || {
             let files = self.files("revisions");
             // While one is made it lies in a folder beside.
-            let settled = files.keys().all(|name| !name.starts_with("new-"));
+            let settled = !self.revisions().iter().any(|name| name.starts_with("new-"));
             let made = |name: &&String| name.ends_with("/all.gz") || name.ends_with("/all.zst");
             settled && files.keys().filter(made).count() == 2 * revisions
         };

@@ -24,6 +24,8 @@ const FILES: &str = "mirror_sets = true\nimage_policies = true\nimage_pull_secre
 
 /// Runs almanac with no other permissions than these roles.
 fn run_with(roles: &[Value], keys: &str, tables: &str) {
+    let accounts = roles.iter().filter(|it| it["kind"] == "ServiceAccount");
+    let account = accounts.cloned().next();
     let roles: Vec<Value> = roles.iter().filter(|it| is_role(it)).cloned().collect();
     assert!(!roles.is_empty());
     let (upstream, api) = (Upstream::start(), ApiServer::start());
@@ -38,14 +40,16 @@ fn run_with(roles: &[Value], keys: &str, tables: &str) {
         resolve(&mut object, &format!("{repository}@{}", image.digest()));
     }
     api.put(CATALOGS, object);
-    api.put(
-        "serviceaccounts",
-        json!({
-            "apiVersion": "v1", "kind": "ServiceAccount",
-            "metadata": {"name": "almanac", "namespace": "olmv1-system"},
-            "imagePullSecrets": [{"name": "registries"}],
-        }),
-    );
+    let mut account = account.unwrap_or_else(|| {
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {
+            "name": "almanac", "namespace": "olmv1-system",
+        }})
+    });
+    // The chart names them; in the other cases, an administrator does.
+    if account["metadata"]["labels"]["helm.sh/chart"].is_null() {
+        account["imagePullSecrets"] = json!([{"name": "registries"}]);
+    }
+    api.put("serviceaccounts", account);
     api.enforce(&roles);
     let kubeconfig = api.kubeconfig();
     let kubeconfig = kubeconfig.display();
@@ -113,6 +117,7 @@ fn the_roles_of_the_chart_are_what_almanac_uses() {
             "--namespace=olmv1-system",
             "--set=image.repository=registry.example.com/almanac,tls.mode=secret",
             "--set=olm.v0.enabled=false",
+            "--set=imagePullSecrets[0].name=registries",
             &format!("--set-json=settings={settings}"),
         ]);
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -12,6 +12,7 @@ import { join } from "node:path";
 
 import { checkGraph, checkJobs, checkKeyboard, checkNarrow, checkSameWay } from "./jobs.mjs";
 import { launch, require, start } from "./site.mjs";
+import { checkTrees } from "./trees.mjs";
 
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const [program, screenshots] = process.argv.slice(2);
@@ -118,7 +119,7 @@ try {
     await within(60000, "the status", visit(site.admin, context, look, "/#status"));
     await context.close();
   }
-  for (const check of [checkJobs, checkSameWay, checkNarrow, checkGraph, checkKeyboard]) {
+  for (const check of [checkJobs, checkSameWay, checkNarrow, checkGraph, checkKeyboard, checkTrees]) {
     const checking = check(origin, browser, fail).catch((error) => fail(check.name, error.message));
     await within(120000, check.name, checking);
   }

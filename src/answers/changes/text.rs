@@ -76,6 +76,49 @@ pub fn summary(changes: &[Change]) -> String {
     counted.collect::<Vec<_>>().join(", ")
 }
 
+/// The same as people say it: `2 packages added, 1 head moved`.
+pub fn in_words(changes: &[Change]) -> String {
+    if changes.is_empty() {
+        return "no package changed".to_owned();
+    }
+    let counts = counts(changes);
+    let counted = counts.iter().map(|(kind, count)| {
+        let (one, many, verb) = words(*kind);
+        format!("{count} {} {verb}", if *count == 1 { one } else { many })
+    });
+    counted.collect::<Vec<_>>().join(", ")
+}
+
+/// The noun of a kind, of one and of several, and the verb.
+fn words(kind: Kind) -> (&'static str, &'static str, &'static str) {
+    let package = |verb| ("package", "packages", verb);
+    let channel = |verb| ("channel", "channels", verb);
+    let entry = |verb| ("entry", "entries", verb);
+    let bundle = |verb| ("bundle", "bundles", verb);
+    let deprecation = |verb| ("deprecation", "deprecations", verb);
+    let problem = |verb| ("problem", "problems", verb);
+    match kind {
+        Kind::PackageAdded => package("added"),
+        Kind::PackageRemoved => package("removed"),
+        Kind::PackageQuarantined => package("with errors"),
+        Kind::PackageRestored => package("without errors again"),
+        Kind::DefaultChannelChanged => ("default channel", "default channels", "changed"),
+        Kind::ChannelAdded => channel("added"),
+        Kind::ChannelRemoved => channel("removed"),
+        Kind::HeadMoved => ("head", "heads", "moved"),
+        Kind::EntryAdded => entry("added"),
+        Kind::EntryRemoved => entry("removed"),
+        Kind::UpgradeEdgesChanged => channel("with other edges"),
+        Kind::BundleAdded => bundle("added"),
+        Kind::BundleRemoved => bundle("removed"),
+        Kind::BundleReplaced => bundle("replaced"),
+        Kind::Deprecated => deprecation("added"),
+        Kind::DeprecationLifted => deprecation("lifted"),
+        Kind::ProblemFound => problem("found"),
+        Kind::ProblemSolved => problem("solved"),
+    }
+}
+
 fn title(group: &[Change]) -> String {
     match group.first().map(|change| change.package.as_str()) {
         None | Some("") => "(catalog)".to_owned(),
@@ -130,5 +173,19 @@ mod tests {
             escaped("<b>*x*</b>\n[a](b) & `c`"),
             "&lt;b\\>\\*x\\*&lt;/b\\> \\[a\\]\\(b\\) &amp; \\`c\\`"
         );
+    }
+
+    #[test]
+    fn numbers_of_changes_are_told_with_their_nouns() {
+        let change = |kind: Kind, package: &str| -> Change {
+            serde_json::from_value(serde_json::json!({"kind": kind, "package": package})).unwrap()
+        };
+        let changes = [
+            change(Kind::PackageAdded, "a"),
+            change(Kind::PackageAdded, "b"),
+            change(Kind::HeadMoved, "c"),
+        ];
+        assert_eq!(in_words(&changes), "2 packages added, 1 head moved");
+        assert_eq!(in_words(&[]), "no package changed");
     }
 }

@@ -184,9 +184,8 @@ fn row(catalog: &CatalogStatus) -> Markup {
     };
     let state = serde_json::to_value(catalog.state).unwrap_or_default();
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
-    let when = |time: &Option<String>| match time {
-        Some(time) => date(time),
-        None => html! { "–" },
+    let when = |time: &Option<String>| {
+        html! { @if let Some(time) = time { (date(time)) } @else { "–" } }
     };
     html! {
         tr {

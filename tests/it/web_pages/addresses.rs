@@ -54,7 +54,7 @@ fn a_link_for_an_earlier_content_says_so_and_leads_to_the_difference() {
     assert_eq!(found["counts"]["package-added"], 1, "{found}");
     let home = text_of(&served, "/");
     assert!(
-        home.contains("Latest changes") && home.contains("package-added"),
+        home.contains("Latest changes") && home.contains("1 package added"),
         "{home}"
     );
     let unknown = served.get("/api/v1/diff?from=harbor@0000&to=harbor");

@@ -158,14 +158,14 @@ impl Permissions {
                 continue;
             };
             let role = roles.get_mut(&(*wanted, binding.role.name.clone()));
-            let rules = role.map(|(rules, is_bound)| {
+            let found = role.map(|(rules, is_bound)| {
                 *is_bound = true;
                 rules.clone()
             });
             let bound = AccountRules {
                 account: accounts.join(", "),
                 role: binding.role.name,
-                rules: rules.unwrap_or_default(),
+                rules: found.unwrap_or_default(),
             };
             if kind == "RoleBinding" {
                 self.namespaced.push(bound);

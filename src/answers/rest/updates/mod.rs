@@ -188,7 +188,7 @@ pub(crate) struct Chain<'a> {
     /// The place of each of them.
     places: HashMap<&'a str, usize>,
     /// The places of entries that may be installed and have a range.
-    ranged: Vec<usize>,
+    with_range: Vec<usize>,
     /// Their ranges, in the same order.
     ranges: RangeIndex,
     /// For each name the entry nearest to the head that replaces or skips it.
@@ -200,7 +200,7 @@ impl<'a> Chain<'a> {
         let entries = chain(channel);
         let allowed = entries.iter().enumerate();
         let allowed = allowed.filter(|(_, entry)| !entry.prohibited);
-        let (ranged, ranges): (Vec<usize>, Vec<Range>) = allowed
+        let (with_range, ranges): (Vec<usize>, Vec<Range>) = allowed
             .filter_map(|(place, entry)| Some((place, Range::parse(&entry.skip_range).ok()?)))
             .unzip();
         let names = entries.iter().enumerate().rev();
@@ -208,7 +208,7 @@ impl<'a> Chain<'a> {
             // Of entries with one name the first counts.
             places: names.map(|(place, entry)| (&*entry.name, place)).collect(),
             named: named(&entries),
-            ranged,
+            with_range,
             ranges: RangeIndex::of(&ranges),
             entries,
         }
@@ -232,7 +232,7 @@ impl<'a> Chain<'a> {
         let limit = at.unwrap_or(self.entries.len());
         let by_name = self.named.get(current.name).copied();
         let by_range = current.version.as_ref().and_then(|version| {
-            let place = *self.ranged.get(self.ranges.first(version)?)?;
+            let place = *self.with_range.get(self.ranges.first(version)?)?;
             Some((place, Edge::SkipRange))
         });
         let next = [by_name, by_range].into_iter().flatten();

@@ -4,7 +4,7 @@ use axum::response::Response;
 use maud::html;
 use tokio::runtime::Handle;
 
-use crate::answers::changes::{changes, sentence, summary};
+use crate::answers::changes::{changes, in_words, sentence};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{count, empty, short_name};
 use crate::serve::http::pages::{links, request};
@@ -34,7 +34,7 @@ pub(super) async fn diff(request: QueryRequest) -> Response {
         let back = links::with("/compare/diff", &[("from", to), ("to", from)]);
         let body = html! {
             h1 { "From " (from) " to " (to) }
-            p.lead { (summary(&found)) }
+            p.lead { (in_words(&found)) }
             p { a href=(back) { "The other way round" } }
             @if groups.is_empty() {
                 (empty(html! { p { "Both catalogs have the same packages, channels and versions." } }))

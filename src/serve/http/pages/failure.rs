@@ -194,9 +194,14 @@ fn instead(
     Some(links::with(path, &all))
 }
 
+/// A text with its address.
+type TextLink = (String, String);
+/// A catalog and a package of it.
+type PackageName = (String, String);
+
 /// The path to a page of a catalog or of a package, as far as its names are known; and the
 /// catalog and the package, if both are.
-fn trail(problem: &Problem, path: &str) -> (Vec<(String, String)>, Option<(String, String)>) {
+fn trail(problem: &Problem, path: &str) -> (Vec<TextLink>, Option<PackageName>) {
     let kind = problem.kind();
     let segments: Option<Vec<_>> = path
         .split('/')

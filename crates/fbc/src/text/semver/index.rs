@@ -103,8 +103,8 @@ impl RangeIndex {
                     continue;
                 };
                 let point = 2 * at + 1;
-                let holds = [Ordering::Less, Ordering::Equal, Ordering::Greater];
-                match holds.map(|ordering| (one.holds)(ordering)) {
+                let orderings = [Ordering::Less, Ordering::Equal, Ordering::Greater];
+                match orderings.map(|ordering| (one.holds)(ordering)) {
                     [true, false, true] => holes.push(point),
                     [below, exactly, above] => {
                         // Nothing is left if no part holds: `last` comes before `first`.

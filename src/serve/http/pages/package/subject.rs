@@ -176,7 +176,10 @@ impl<'a> Subject<'a> {
             div.subject {
                 (icon(catalog, self.snapshot, record))
                 div {
-                    h1 { (record.title()) " " code { (record.name) } " " (add_to_plan(catalog, record)) }
+                    div.title {
+                        h1 { (record.title()) " " code { (record.name) } }
+                        (add_to_plan(catalog, record))
+                    }
                     p {
                         @if record.quarantined { (badge("error", "left out")) " " }
                         @if let Some(reason) = &record.deprecation {

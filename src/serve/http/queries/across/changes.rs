@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde::Serialize;
 use tokio::runtime::Handle;
 
-use crate::answers::changes::{Change, Kind, summary};
+use crate::answers::changes::{Change, Kind, in_words};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::history::moment;
 use crate::serve::http::queries::parameters::Parameters;
@@ -82,7 +82,7 @@ impl<'a> UpdateFilter<'a> {
 impl CatalogUpdate {
     /// The catalog, the time and the changes in a line.
     pub(in crate::serve::http) fn line(&self) -> (&str, String, String) {
-        let changes = summary(&self.update.changes);
+        let changes = in_words(&self.update.changes);
         (&self.catalog, date(self.update.entry.committed), changes)
     }
 }

@@ -1,6 +1,6 @@
 //! Lookup tables for channel entries, made once from an index.
 
-use crate::answers::index::Index;
+use crate::answers::index::{Index, number};
 
 /// An entry of a channel of a package, by its numbers in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +14,7 @@ pub(super) struct EntryAt {
 pub(super) struct EntryLookup {
     /// Entries sorted by bundle, and the first entry of each bundle.
     entries: Vec<EntryAt>,
-    first_of_bundle: Vec<usize>,
+    first_of_bundle: Vec<u32>,
     /// Entries sorted by what they replace or skip, and the number of that among their
     /// targets. Of one target, they are in the order of the index.
     replacing: Vec<(EntryAt, u32)>,
@@ -47,7 +47,7 @@ impl EntryLookup {
             while by_bundle.get(at).is_some_and(|(b, _)| *b < bundle) {
                 at += 1;
             }
-            first_of_bundle.push(at);
+            first_of_bundle.push(number(at));
         }
         Self {
             entries: by_bundle.into_iter().map(|(_, at)| at).collect(),
@@ -63,7 +63,7 @@ impl EntryLookup {
     pub(super) fn entries_of(&self, bundle: u32) -> &[EntryAt] {
         let first = |bundle| self.first_of_bundle.get(bundle as usize);
         match (first(bundle), first(bundle + 1)) {
-            (Some(from), Some(to)) => &self.entries[*from..*to],
+            (Some(from), Some(to)) => &self.entries[*from as usize..*to as usize],
             _ => &[],
         }
     }

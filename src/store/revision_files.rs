@@ -1,7 +1,5 @@
 //! The files of a revision, opened for serving.
 
-use std::fs;
-
 use bytes::Bytes;
 
 use crate::answers::index::Index;
@@ -72,11 +70,11 @@ impl Store {
             sound(name, bytes.len())?;
             Ok::<_, StoreError>(bytes)
         };
-        let path = folder.join(INDEX);
-        let index = fs::read(&path).map_err(DiskError::at("read", &path))?;
-        sound(INDEX, index.len())?;
-        let index = Index::decode(&index);
-        let index = index.map_err(|reason| Damage { path, reason })?;
+        // Mapped, since large memory that is freed at once leaves gaps.
+        let index = Index::decode(&map(INDEX)?).map_err(|reason| Damage {
+            path: folder.join(INDEX),
+            reason,
+        })?;
         let files = Files {
             index,
             metas: map(METAS)?,

@@ -59,10 +59,9 @@ impl Rounds {
 pub(crate) fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    [1, 2, 3].map(|quarter| {
-        let at = (values.len().saturating_sub(1) * quarter + 2) / 4;
-        values.get(at).copied().unwrap_or(f64::NAN)
-    })
+    let last = values.len().saturating_sub(1);
+    [last / 4, values.len() / 2, (last * 3).div_ceil(4)]
+        .map(|at| values.get(at).copied().unwrap_or(f64::NAN))
 }
 
 /// Prints the processors, the load, and the programs of others that use them.

@@ -241,7 +241,7 @@ mod tests {
             "x".repeat(3 << 20)
         );
         let length = document.len() as u64;
-        let (_, found) = beside(&mut spool, |spool| {
+        let ((), found) = beside(&mut spool, |spool| {
             for number in 0..30 {
                 spool.write_all(document.as_bytes()).unwrap();
                 spool.holds("catalog.json", number * length..(number + 1) * length);

@@ -24,8 +24,8 @@ const FILES: &str = "mirror_sets = true\nimage_policies = true\nimage_pull_secre
 
 /// Runs almanac with no other permissions than these roles.
 fn run_with(roles: &[Value], keys: &str, tables: &str) {
-    let accounts = roles.iter().filter(|it| it["kind"] == "ServiceAccount");
-    let account = accounts.cloned().next();
+    let account = roles.iter().find(|it| it["kind"] == "ServiceAccount");
+    let account = account.cloned();
     let roles: Vec<Value> = roles.iter().filter(|it| is_role(it)).cloned().collect();
     assert!(!roles.is_empty());
     let (upstream, api) = (Upstream::start(), ApiServer::start());

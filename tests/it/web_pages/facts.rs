@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::site::{attributes, text_of};
-use crate::support::catalog::{Catalog, bundle, entry};
+use crate::support::catalog::{Bundle, Catalog, bundle, entry};
 use crate::support::served::{Folders, Served};
 
 const LIFECYCLE: &str = "io.openshift.operators.lifecycles.v1alpha1";
@@ -57,7 +57,7 @@ fn harbor() -> Catalog {
     let crane = [&csv, &role, &binding, &viewer];
     let crane = crane
         .into_iter()
-        .fold(bundle("crane.v1.2.0"), |one, object| one.object(object));
+        .fold(bundle("crane.v1.2.0"), Bundle::object);
     Catalog::new()
         .package("crane", |package| {
             package

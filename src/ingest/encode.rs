@@ -97,6 +97,7 @@ async fn complete(
             failed.insert(key);
         }
         None => {
+            snapshot.set_groups(None);
             failed.insert(key);
         }
     }
@@ -121,10 +122,11 @@ fn make(
                 let id = snapshot.revision().id;
                 snapshot.set_groups(store.groups(id, snapshot.lines(), file.clone()));
             }
-            // The next revision gets what this one got.
-            Ok(None) => {}
+            // The next revision gets the groups that this one got, unless there is nothing
+            // to encode.
+            Ok(None) if snapshot.decoded().length > 0 => {}
             // Files that were removed keep their room while they are open.
-            Err(_) => snapshot.set_groups(None),
+            Ok(None) | Err(_) => snapshot.set_groups(None),
         }
     }
     made

@@ -48,7 +48,7 @@ const OUTPUT: usize = 256 << 10;
 pub struct Plain {
     /// All lines, in groups that are compressed together.
     pub groups: Vec<Bytes>,
-    /// What they are together.
+    /// Length and CRC-32 of all lines.
     pub decoded: Decoded,
     /// Groups that may be copied.
     pub known: Option<Groups>,
@@ -166,7 +166,11 @@ impl Store {
             return Ok(None);
         }
         if let Some(list) = list {
-            replace(&temporary.path().join(GROUPS), &folder.join(GROUPS), &list)?;
+            let unfinished = temporary.path().join(GROUPS);
+            // Without the list, the next revision compresses everything.
+            if let Err(error) = replace(&unfinished, &folder.join(GROUPS), &list) {
+                tracing::warn!(%error, "the list of compressed groups could not be written");
+            }
         }
         let path = folder.join(encoding.file());
         fs::rename(&unfinished, &path).map_err(DiskError::at("create", &path))?;

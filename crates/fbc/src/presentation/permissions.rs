@@ -14,6 +14,8 @@ use crate::text::json::typed::{fields, or_default};
 /// How many roles of the manifests are told, and how many rules of each.
 const MOST_ROLES: usize = 100;
 const MOST_RULES: usize = 1_000;
+/// How many accounts of a role are told.
+const MOST_ACCOUNTS: usize = 100;
 /// The kinds of manifests that tell permissions beside the `ClusterServiceVersion`.
 const KINDS: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
 
@@ -77,20 +79,20 @@ pub struct Permissions {
 /// A role, or a binding of one, among the manifests.
 #[derive(Default)]
 struct RoleObject {
-    metadata: Named,
+    metadata: ObjectName,
     rules: Vec<Rule>,
-    subjects: Vec<Named>,
-    role: Named,
+    subjects: Vec<ObjectName>,
+    role: ObjectName,
 }
 
 #[derive(Default)]
-struct Named {
+struct ObjectName {
     kind: String,
     name: String,
 }
 
 fields!(RoleObject { metadata = "metadata", rules = "rules", subjects = "subjects", role = "roleRef" });
-fields!(Named { kind = "kind", name = "name" });
+fields!(ObjectName { kind = "kind", name = "name" });
 
 impl Permissions {
     /// Reads the canonical line of a bundle. `None` where it has no
@@ -149,22 +151,41 @@ impl Permissions {
                 roles.insert((kind, object.metadata.name), (object.rules, false));
             }
         }
+        // A role counts once for each scope: with its rules for each binding, a bundle
+        // could multiply them.
+        let mut bound: Vec<(&str, &str, String, Vec<String>)> = Vec::new();
         for (kind, binding) in bindings {
-            let accounts = binding.subjects.iter();
+            let accounts = binding.subjects.into_iter();
             let accounts = accounts.filter(|one| one.kind == "ServiceAccount");
-            let accounts: Vec<&str> = accounts.map(|one| one.name.as_str()).collect();
+            let accounts: Vec<String> = accounts.map(|one| one.name).collect();
             let wanted = KINDS.iter().find(|kind| **kind == binding.role.kind);
             let Some(wanted) = wanted.filter(|_| !accounts.is_empty()) else {
                 continue;
             };
-            let role = roles.get_mut(&(*wanted, binding.role.name.clone()));
-            let found = role.map(|(rules, is_bound)| {
+            let role = binding.role.name;
+            let known = bound
+                .iter_mut()
+                .find(|(of, target, name, _)| (*of, *target, &*name) == (kind, *wanted, &role));
+            match known {
+                Some((.., all)) => all.extend(accounts),
+                None => bound.push((kind, wanted, role, accounts)),
+            }
+        }
+        for (kind, wanted, role, accounts) in bound {
+            let key = (wanted, role);
+            let found = roles.get_mut(&key).map(|(rules, is_bound)| {
                 *is_bound = true;
                 rules.clone()
             });
+            let mut unique: Vec<String> = Vec::new();
+            for account in accounts {
+                if unique.len() < MOST_ACCOUNTS && !unique.contains(&account) {
+                    unique.push(account);
+                }
+            }
             let bound = AccountRules {
-                account: accounts.join(", "),
-                role: binding.role.name,
+                account: unique.join(", "),
+                role: key.1,
                 rules: found.unwrap_or_default(),
             };
             if kind == "RoleBinding" {
@@ -252,5 +273,39 @@ mod tests {
         );
         assert_eq!(told(&found.cluster), ["hook, crane|lift|*"]);
         assert_eq!(told(&found.unbound), ["|lift-viewer|get"]);
+    }
+
+    #[test]
+    fn bindings_do_not_multiply_the_rules_of_a_role() {
+        let rules = r#"{"verbs":["get"],"resources":["pods"]},"#.repeat(50);
+        let role = format!(
+            r#"{{"kind":"Role","metadata":{{"name":"lift"}},"rules":[{}]}}"#,
+            rules.trim_end_matches(',')
+        );
+        let binding = |number: usize| {
+            format!(
+                r#"{{"kind":"RoleBinding","roleRef":{{"kind":"Role","name":"lift"}},"subjects":[{{"kind":"ServiceAccount","name":"a{}"}}]}}"#,
+                number % 2
+            )
+        };
+        let manifests = [r#"{"kind":"ClusterServiceVersion"}"#.to_owned(), role];
+        let manifests = manifests.into_iter().chain((0..90).map(binding));
+        let properties: Vec<String> = manifests
+            .map(|text| {
+                format!(
+                    r#"{{"type":"olm.bundle.object","value":{{"data":"{}"}}}}"#,
+                    STANDARD.encode(text)
+                )
+            })
+            .collect();
+        let line = format!(
+            r#"{{"schema":"olm.bundle","properties":[{}]}}"#,
+            properties.join(",")
+        );
+        let found = Permissions::of(line.as_bytes()).unwrap();
+        let [bound] = &found.namespaced[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!((bound.account.as_str(), bound.rules.len()), ("a0, a1", 50));
     }
 }

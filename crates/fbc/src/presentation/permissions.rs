@@ -165,7 +165,7 @@ impl Permissions {
             let role = binding.role.name;
             let known = bound
                 .iter_mut()
-                .find(|(of, target, name, _)| (*of, *target, &*name) == (kind, *wanted, &role));
+                .find(|(of, target, name, _)| *of == kind && *target == *wanted && *name == role);
             match known {
                 Some((.., all)) => all.extend(accounts),
                 None => bound.push((kind, wanted, role, accounts)),

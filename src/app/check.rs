@@ -10,6 +10,7 @@ use crate::app::cluster;
 use crate::app::listeners::Credentials;
 use crate::config::{CatalogConfig, Config};
 use crate::ingest::{self, LoadOptions, Source};
+use crate::kubernetes::{self, ClientError};
 use crate::serve;
 use crate::serve::access::AccessSettings;
 use crate::store::Store;
@@ -45,6 +46,7 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     let shown = config.data_dir.display();
     problems.extend(free.with_context(|| format!("data folder {shown}")).err());
     problems.extend(registries(config).await);
+    problems.extend(cluster_credentials(config).await);
     for catalog in &config.catalogs {
         let found = source(catalog, config).await;
         let context = || format!("source of the catalog {}", catalog.name);
@@ -52,6 +54,20 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
         warn_of_grpc(catalog, config);
     }
     problems
+}
+
+/// The problem of the credentials for the API server, if there is one. A configuration
+/// for a pod is often checked outside of it, so the absence of a service account is a
+/// warning.
+async fn cluster_credentials(config: &Config) -> Option<anyhow::Error> {
+    let settings = &config.kubernetes.as_ref()?.settings;
+    match kubernetes::check_credentials(settings).await.err()? {
+        error @ ClientError::NoCluster(_) => {
+            tracing::warn!("[kubernetes]: {error}");
+            None
+        }
+        error => Some(anyhow::Error::new(error).context("[kubernetes]")),
+    }
 }
 
 /// The problems of the files about registries.

@@ -24,7 +24,8 @@ const MAX_ANSWER: usize = 16 << 10;
 ///
 /// almanac is ready after one attempt per catalog. This command is meant for the
 /// health check of a container. It takes three seconds at most; with --wait, it
-/// asks again until almanac is ready.
+/// asks again until almanac is ready. What works only in part, such as a permission
+/// that is missing in the cluster, is printed after `ready`.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -63,18 +64,25 @@ impl Arguments {
         let began = Instant::now();
         let wait = self.wait.map_or(Duration::ZERO, |Time(wait)| wait);
         let _waiting = self.wait.map(|_| progress::Line::waiting("waiting"));
-        while let Err(error) = ask(address) {
+        let problems = loop {
+            let error = match ask(address) {
+                Ok(problems) => break problems,
+                Err(error) => error,
+            };
             let left = wait.saturating_sub(began.elapsed());
             if left.is_zero() {
                 let error = error.context(format!("not ready: {address}"));
                 return Err(Failure::run(error));
             }
             thread::sleep(left.min(PAUSE));
-        }
+        };
         if terminal::is_quiet() {
             return Ok(ExitCode::SUCCESS);
         }
-        output::print(|out| writeln!(out, "ready"))
+        output::print(|out| match &problems {
+            Some(problems) => writeln!(out, "ready; {problems}"),
+            None => writeln!(out, "ready"),
+        })
     }
 }
 
@@ -110,8 +118,9 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Fails unless the answer is 200.
-fn ask(address: SocketAddr) -> anyhow::Result<()> {
+/// What works only in part, by the text of an answer with 200. Any other answer is an
+/// error.
+fn ask(address: SocketAddr) -> anyhow::Result<Option<String>> {
     let answer = get(address, "/readyz").map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => anyhow!(
             "connection refused: no program listens there; is almanac running, and is this its \
@@ -124,7 +133,10 @@ fn ask(address: SocketAddr) -> anyhow::Result<()> {
     let line = head.lines().next().unwrap_or_default();
     let status = line.strip_prefix("HTTP/1.").and_then(|line| line.get(2..));
     match status {
-        Some(status) if status.starts_with("200") => Ok(()),
+        Some(status) if status.starts_with("200") => {
+            let problems = body.trim().strip_prefix("ok; ");
+            Ok(problems.map(|problems| problems.replace('\n', "; ")))
+        }
         Some(status) if status.starts_with("404") => {
             bail!("404: it has no /readyz, so it is not the admin port, by default 9090")
         }
@@ -164,7 +176,7 @@ mod tests {
     use super::*;
 
     /// The outcome for this answer.
-    fn asked(answer: &'static str) -> Result<(), String> {
+    fn asked(answer: &'static str) -> Result<Option<String>, String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let answering = std::thread::spawn(move || {
@@ -185,7 +197,9 @@ mod tests {
 
     #[test]
     fn only_200_is_ready() {
-        assert_eq!(asked("HTTP/1.1 200 OK\r\n\r\nready\n"), Ok(()));
+        assert_eq!(asked("HTTP/1.1 200 OK\r\n\r\nok\n"), Ok(None));
+        let partly = asked("HTTP/1.1 200 OK\r\n\r\nok; cannot list a\n");
+        assert_eq!(partly, Ok(Some("cannot list a".to_owned())));
         let waiting =
             asked("HTTP/1.1 503 Service Unavailable\r\nA: b\r\n\r\nwaiting for a\nand b\n");
         let message = "503 Service Unavailable waiting for a; and b";

@@ -145,10 +145,12 @@ impl Config {
             return Ok(());
         };
         let owns = cluster.settings.cluster_catalogs == ClusterCatalogs::Own;
-        if owns && self.http_tls.is_some() {
-            Ok(())
-        } else {
-            Err(ConfigError::Admission)
+        match &self.http_tls {
+            Some(tls) if owns && tls.client_ca.is_some() && !tls.client_optional => {
+                Err(ConfigError::AdmissionAsks)
+            }
+            Some(_) if owns => Ok(()),
+            _ => Err(ConfigError::Admission),
         }
     }
 

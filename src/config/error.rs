@@ -63,6 +63,12 @@ pub enum ConfigError {
          API server asks over TLS"
     )]
     Admission,
+    /// A webhook behind TLS that the API server cannot pass.
+    #[error(
+        "[kubernetes] webhook has the TLS of [http_tls], which requires a client certificate, and the API \
+         server shows none: write client_certificates = \"optional\" there, or remove client_ca or webhook"
+    )]
+    AdmissionAsks,
     /// A URL that a `ClusterCatalog` cannot announce.
     #[error(
         "[kubernetes] service_url {0:?} is no URL that a ClusterCatalog can announce: https:// or \

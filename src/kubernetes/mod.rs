@@ -82,6 +82,14 @@ pub fn remove_unused(settings: Option<&Settings>, data_dir: &Path) {
     }
 }
 
+/// Checks the credentials for the API server, which is not asked.
+///
+/// # Errors
+/// When they cannot be used.
+pub async fn check_credentials(settings: &Settings) -> Result<(), ClientError> {
+    client::connect(settings).await.map(drop)
+}
+
 impl Cluster {
     /// Connects, and reads what the settings name, on `tasks` until `stop`. State that
     /// outlives restarts is kept in `data_dir`. Returns once the first catalogs are

@@ -353,6 +353,24 @@ fn catalogs_that_contradict_each_other_are_refused() {
 }
 
 #[test]
+fn settings_of_the_cluster_that_cannot_work_are_refused() {
+    let own = "cluster_catalogs = \"own\"\nwebhook = \":9443\"\n[http_tls]\n\
+        certificate = \"tls.crt\"\nkey = \"tls.key\"\nclient_ca = \"ca.crt\"\n";
+    for (text, message) in [
+        (
+            "cluster_catalogs = \"follow\"\nwebhook = \":9443\"",
+            "webhook needs cluster_catalogs = \"own\"",
+        ),
+        (own, "which requires a client certificate"),
+    ] {
+        let found = of_file(&format!("[kubernetes]\n{text}")).unwrap_err();
+        assert!(found.contains(message), "{text}\n  gives {found}");
+    }
+    let optional = format!("[kubernetes]\n{own}client_certificates = \"optional\"\n");
+    assert!(of_file(&optional).is_ok());
+}
+
+#[test]
 fn listeners_may_all_be_given_any_free_port() {
     let any = "127.0.0.1:0";
     of_flags(&["--grpc", any, "--http", any, "--admin", any, "file:a"]).unwrap();
@@ -725,6 +743,21 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
     ));
     for said in ["webhook", &taken.to_string()] {
         assert!(finished.stderr.contains(said), "{said}: {finished:#?}");
+    }
+    // A kubeconfig that cannot be used ends a start.
+    let cluster = format!("{ports}[kubernetes]\nmirror_sets = true\nkubeconfig = 'kubeconfig'\n");
+    let cluster = format!(
+        "{cluster}[[catalog]]\nsource = 'file:{}'\n",
+        sample.display()
+    );
+    let without_context = "apiVersion: v1\nkind: Config\ncurrent-context: other\n\
+        clusters: []\ncontexts: []\nusers: []\n";
+    for text in [None, Some(": ["), Some(without_context)] {
+        text.map(|text| fs::write(path("kubeconfig"), text).unwrap());
+        let finished = check(&cluster);
+        assert_eq!(finished.status.code(), Some(1), "{text:?}: {finished:#?}");
+        let said = format!("the kubeconfig {} cannot be used", path("kubeconfig"));
+        assert!(finished.stderr.contains(&said), "{text:?}: {finished:#?}");
     }
     fs::write(path("policy.json"), "{").unwrap();
     let finished = check(&format!(

@@ -19,8 +19,6 @@ use fbc::text::suggest;
 /// The catalogs of a configuration.
 #[derive(Debug)]
 pub(in crate::cli) struct Configured {
-    /// The ports of the gRPC and HTTP APIs.
-    pub(in crate::cli) ports: (u16, u16),
     catalogs: Vec<CatalogConfig>,
     /// The data folder, in offline mode.
     stored: Option<PathBuf>,
@@ -88,7 +86,6 @@ impl ConfiguredCatalog {
 impl Configured {
     pub(in crate::cli) fn new(config: Config) -> Self {
         Self {
-            ports: (config.grpc.port(), config.http.port()),
             stored: config.offline.then_some(config.data_dir),
             catalogs: config.catalogs,
         }

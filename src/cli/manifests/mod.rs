@@ -23,6 +23,7 @@ use crate::name::CatalogName;
 use crate::serve::access::AccessSettings;
 use fbc::image_list::ImageList;
 use fbc::select::Request;
+use network::Ports;
 use shapes::{Kind, PORT, Presentation, Way};
 
 /// Write the manifests with which a cluster uses the catalogs
@@ -122,9 +123,6 @@ Exit codes:
   2  invalid arguments or configuration
   3  a catalog cannot be read or served";
 
-/// The port of the HTTP APIs without a configuration.
-const HTTP_PORT: u16 = 8080;
-
 /// A catalog, and the origin of its images.
 struct Named {
     name: CatalogName,
@@ -144,10 +142,11 @@ impl Arguments {
     pub(super) fn run(mut self, environment: &Environment) -> Result<ExitCode, Failure> {
         self.check()?;
         self.take_names()?;
-        let named = self.choose(self.named(environment)?)?;
+        let (named, ports) = self.named(environment)?;
+        let named = self.choose(named)?;
         let wanted = |kind: Kind| wants(&self.kinds, kind);
         let mut manifests: Vec<Value> = Vec::new();
-        self.for_version_0(&named, &mut manifests)?;
+        self.for_version_0(&named, ports, &mut manifests)?;
         if let (true, Some(host)) = (wanted(Kind::ClusterCatalog), &self.catalog_host) {
             let catalogs = named.iter();
             manifests.extend(catalogs.map(|named| shapes::cluster_catalog(&named.name, host)));
@@ -178,17 +177,22 @@ impl Arguments {
     }
 
     /// Adds the objects for OLM v0.
-    fn for_version_0(&self, named: &[Named], manifests: &mut Vec<Value>) -> Result<(), Failure> {
+    fn for_version_0(
+        &self,
+        named: &[Named],
+        ports: Ports,
+        manifests: &mut Vec<Value>,
+    ) -> Result<(), Failure> {
         let by_address = self.by == By::Address;
         let services = by_address && wants(&self.kinds, Kind::Service);
         if by_address && wants(&self.kinds, Kind::NetworkPolicy) {
-            let (grpc, http) = ports(named);
-            if grpc != PORT {
+            if ports.grpc != PORT {
                 output::note(&format!(
-                    "almanac: the gRPC port is {grpc}: OLM and the policies need {PORT}"
+                    "almanac: the gRPC port is {}: OLM and the policies need {PORT}",
+                    ports.grpc
                 ));
             }
-            manifests.extend(network::policies(&self.namespace, http));
+            manifests.extend(network::policies(&self.namespace, ports));
         }
         if !services && !wants(&self.kinds, Kind::CatalogSource) {
             return Ok(());
@@ -322,8 +326,8 @@ impl Arguments {
         Ok(())
     }
 
-    /// The catalogs in the arguments, or those of the configuration.
-    fn named(&self, environment: &Environment) -> Result<Vec<Named>, Failure> {
+    /// The catalogs in the arguments, or those of the configuration, and its ports.
+    fn named(&self, environment: &Environment) -> Result<(Vec<Named>, Ports), Failure> {
         if self.catalogs.is_empty() {
             let file = self.config.as_deref();
             let config = Config::load(Settings::default(), file, environment);
@@ -335,16 +339,18 @@ impl Arguments {
                 )),
                 error => Failure::usage(error),
             })?;
+            let ports = Ports::of(&config);
             let configured = Rc::new(Configured::new(config));
             let catalogs = configured.catalogs().iter();
-            return Ok(catalogs
+            let named = catalogs
                 .map(|catalog| Named {
                     name: catalog.name.clone(),
                     origin: Origin::Config(Rc::clone(&configured)),
                     unchanged: catalog.mirror == Mirror::Full,
                     is_guarded: catalog.access != AccessSettings::default(),
                 })
-                .collect());
+                .collect();
+            return Ok((named, ports));
         }
         let named: Result<Vec<Named>, Failure> =
             self.catalogs.iter().map(|text| read(text)).collect();
@@ -360,7 +366,7 @@ impl Arguments {
                 )));
             }
         }
-        Ok(named)
+        Ok((named, Ports::default()))
     }
 }
 
@@ -391,16 +397,6 @@ fn wants(kinds: &[Kind], kind: Kind) -> bool {
         [] => kind != Kind::Icsp,
         kinds => kinds.contains(&kind),
     }
-}
-
-/// The ports of the gRPC and HTTP APIs: those of the configuration, or the
-/// defaults.
-fn ports(named: &[Named]) -> (u16, u16) {
-    let configured = named.iter().find_map(|named| match &named.origin {
-        Origin::Config(configured) => Some(configured.ports),
-        Origin::Input(_) => None,
-    });
-    configured.unwrap_or((PORT, HTTP_PORT))
 }
 
 /// Checks that no two catalogs have the same `CatalogSource`.

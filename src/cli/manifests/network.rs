@@ -5,7 +5,42 @@
 use serde_json::{Value, json};
 
 use super::shapes::{PORT, label};
+use crate::config::Config;
 use crate::name::CatalogName;
+
+/// The port of the HTTP APIs without a configuration.
+const HTTP_PORT: u16 = 8080;
+
+/// The ports that clients dial.
+#[derive(Clone, Copy)]
+pub(super) struct Ports {
+    pub(super) grpc: u16,
+    http: u16,
+    /// The port of the admission webhook, if there is one.
+    webhook: Option<u16>,
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        Self {
+            grpc: PORT,
+            http: HTTP_PORT,
+            webhook: None,
+        }
+    }
+}
+
+impl Ports {
+    /// Those of a configuration.
+    pub(super) fn of(config: &Config) -> Self {
+        let webhook = config.kubernetes.as_ref().and_then(|one| one.webhook);
+        Self {
+            grpc: config.grpc.port(),
+            http: config.http.port(),
+            webhook: webhook.map(|address| address.port()),
+        }
+    }
+}
 
 /// The labels of the pods, and of the objects for them.
 fn labels() -> Value {
@@ -32,13 +67,15 @@ pub(super) fn service(name: &CatalogName, namespace: &str) -> Value {
 
 /// The policies for a namespace that denies all traffic, as those of Operator
 /// Lifecycle Manager do: one for almanac, for all catalogs together, and one for
-/// the pods that unpack bundles. `http` is the port of the HTTP API.
-pub(super) fn policies(namespace: &str, http: u16) -> [Value; 2] {
-    let port = |port: u16| json!({ "port": port, "protocol": "TCP" });
+/// the pods that unpack bundles.
+pub(super) fn policies(namespace: &str, ports: Ports) -> [Value; 2] {
+    let open = [PORT, ports.http].into_iter().chain(ports.webhook);
+    let open = open.map(|port| json!({ "port": port, "protocol": "TCP" }));
+    let open: Vec<Value> = open.collect();
     // No client is named: with hosted control planes OLM connects through a proxy.
     let almanac = json!({
         "egress": [{}],
-        "ingress": [{ "ports": [port(PORT), port(http)] }],
+        "ingress": [{ "ports": open }],
         "podSelector": { "matchLabels": labels() },
         "policyTypes": ["Ingress", "Egress"],
     });

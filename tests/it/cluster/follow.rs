@@ -10,7 +10,7 @@ use crate::support::almanac::{Almanac, catalog};
 use crate::support::api_server::{ApiServer, CATALOGS, Fault, cluster_catalog, resolve};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::image::{Built, Image};
-use crate::support::program::{PATIENCE, STEP};
+use crate::support::program::{PATIENCE, STEP, Start};
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
@@ -198,6 +198,11 @@ fn a_forbidden_verb_is_named_with_its_resource() {
     almanac
         .program
         .wait_for_log("the verb and the resource", named);
+    let admin = almanac.program.address("admin").to_string();
+    let health = Start::new(["health", "--wait=5m", "--admin", &admin]).run();
+    assert_eq!(health.status.code(), Some(0), "{health:#?}");
+    assert!(health.stdout.starts_with("ready; "), "{health:#?}");
+    assert!(health.stdout.contains(wanted), "{health:#?}");
     api.recover();
     almanac.until_names(&["a"]);
 }

@@ -81,6 +81,13 @@ fn the_policy_opens_the_ports_of_the_configuration() {
     let (open, said) = ports(&format!("grpc = \"0.0.0.0:5000\"\n{CONFIGURATION}"));
     assert_eq!(open, json!([50051, 8443]));
     assert!(said.contains("the gRPC port is 5000"), "{said}");
+    // The cluster may name all catalogs, and the API server asks the webhook.
+    let cluster = "http = \"0.0.0.0:8443\"\n[kubernetes]\ncluster_catalogs = \"own\"\n";
+    let (open, _) = ports(cluster);
+    assert_eq!(open, json!([50051, 8443]));
+    let tls = "[http_tls]\ncertificate = \"tls.crt\"\nkey = \"tls.key\"\n";
+    let (open, _) = ports(&format!("{cluster}webhook = \"0.0.0.0:9443\"\n{tls}"));
+    assert_eq!(open, json!([50051, 8443, 9443]));
 }
 
 #[test]

@@ -113,6 +113,16 @@ pub enum State {
     Failing,
 }
 
+/// Why the last pass brought no content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stale {
+    /// The source could not be read.
+    Unread,
+    /// The content of the source was refused.
+    Refused,
+}
+
 /// Damage of the stored files of a catalog.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Damaged {
@@ -217,6 +227,21 @@ impl Catalog {
     /// The state of following it.
     pub fn status(&self) -> Status {
         self.status.borrow().clone()
+    }
+
+    /// The problems of the content that the last pass refused, if it did.
+    pub fn refused(&self) -> Arc<[Problem]> {
+        Arc::clone(&self.status.borrow().refused)
+    }
+
+    /// Why a served revision may be older than the source, if the last pass failed.
+    pub fn stale(&self) -> Option<Stale> {
+        let status = self.status.borrow();
+        match (status.failures, status.refused.is_empty()) {
+            (0, _) => None,
+            (_, true) => Some(Stale::Unread),
+            (_, false) => Some(Stale::Refused),
+        }
     }
 
     /// How many problems the served revision has.

@@ -30,7 +30,7 @@ mod slices;
 mod stream;
 
 pub use announced::{Announced, Announcements};
-pub use catalog::{Catalog, Damaged, Publisher, Repair, Routing, State, Status};
+pub use catalog::{Catalog, Damaged, Publisher, Repair, Routing, Stale, State, Status};
 pub use catalogs::{Catalogs, CatalogsPublisher};
 pub use encoded::Encoded;
 pub use images::{Image, ImagePublisher, ImageSlot, Images, Mirrored, PublishedImages};

@@ -110,7 +110,7 @@ fn the_index_names_each_catalog_with_its_state_and_routes() {
     // Each path of the index is answered by something else than "not found".
     for (_, path) in north["links"].as_object().unwrap() {
         let path = path.as_str().unwrap();
-        let asked = path.replace("bundles", "bundles/stream.v1.1.0");
+        let asked = path.replace("{bundle}", "stream.v1.1.0");
         let begin = std::time::Instant::now();
         let mut reply = served.get(&asked);
         // The image is made after the catalog is served.

@@ -62,6 +62,14 @@ pub fn mermaid(subject: Subject<'_>, matrix: &Matrix<'_>) -> String {
             let (older, newer) = (line.to, line.from);
             let _ = writeln!(out, "    c{number}n{older} {arrow} c{number}n{newer}");
         }
+        let left_out = matrix.left_out(number);
+        if left_out > 0 {
+            let end = if left_out == 1 { "" } else { "s" };
+            let _ = writeln!(
+                out,
+                "    c{number}more[\"and {left_out} more edge{end} by skips\"]"
+            );
+        }
         out.push_str("  end\n");
     }
     for (class, style) in STYLES {
@@ -126,7 +134,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::answers::drawing::matrix::MatrixView;
-    use crate::answers::drawing::matrix::tests::{broken, etcd};
+    use crate::answers::drawing::matrix::tests::{broken, chain, etcd};
     use crate::answers::rest::plan::Rules;
     use crate::answers::rest::records::ChannelRecord;
 
@@ -202,6 +210,24 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn edges_that_are_left_out_are_counted() {
+        const ENTRIES: usize = 120;
+        let mut channel = chain(ENTRIES);
+        for (at, entry) in channel.entries.iter_mut().enumerate() {
+            let lower = (0..ENTRIES - 1 - at).map(|version| format!("a.v{version}").into());
+            entry.skips = lower.collect();
+        }
+        let text = drawn(&[channel], false, Rules::V1);
+        let (_, told) = text.split_once("c0more[\"and ").unwrap();
+        let (told, _) = told.split_once(" more edges by skips").unwrap();
+        let is_edge = |line: &&str| line.contains(" --> ") || line.contains(" -.-> ");
+        let edges = text.lines().filter(is_edge).count();
+        // One edge leads from each entry to each lower one.
+        let told: usize = told.parse().unwrap();
+        assert_eq!(edges + told, ENTRIES * (ENTRIES - 1) / 2);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub enum Taken {
     Edge,
     /// Neither.
     No,
-    /// It does not have the package.
+    /// It does not have the package; under OLM v0, a quarantined one counts as absent.
     NoPackage,
 }
 
@@ -106,7 +106,8 @@ fn before<'a>(
 }
 
 fn taken(channels: &[ChannelRecord<'_>], current: &Installed<'_>, rules: Rules) -> Taken {
-    if channels.is_empty() {
+    let unseen = rules == Rules::V0 && channels.iter().any(|channel| channel.quarantined);
+    if channels.is_empty() || unseen {
         return Taken::NoPackage;
     }
     let version = current.version.as_ref().map(ToString::to_string);

@@ -10,11 +10,11 @@ use crate::name::CatalogName;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, json as to_json};
 use crate::serve::http::queries::response::{Notes, QueryResponse};
-use crate::snapshot::{Catalog, Catalogs, Snapshot, State as CatalogState};
+use crate::snapshot::{Catalog, Catalogs, Snapshot, Stale, State as CatalogState};
 use crate::store::Counts;
 
 /// The fields of a catalog, in their order.
-const FIELDS: &[&str] = &["name", "state", "revision", "counts", "links"];
+const FIELDS: &[&str] = &["name", "state", "stale", "revision", "counts", "links"];
 
 /// The routes.
 pub(super) fn routes() -> Router<Catalogs> {
@@ -29,6 +29,9 @@ pub(super) fn routes() -> Router<Catalogs> {
 struct CatalogRecord<'a> {
     name: &'a str,
     state: CatalogState,
+    /// Why the last pass brought no content; absent if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stale: Option<Stale>,
     /// The served revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<RevisionRecord>,
@@ -73,7 +76,8 @@ impl Links {
             metas: route("metas"),
             graphql: route("graphql"),
             packages: route("packages"),
-            bundles: route("bundles"),
+            // There is no list of all bundles.
+            bundles: route("bundles/{bundle}"),
             providers: route("providers"),
             updates: route("updates"),
             search: route("search"),
@@ -91,6 +95,7 @@ impl<'a> CatalogRecord<'a> {
             name: catalog.name.as_str(),
             // The snapshot may be a moment older than the state.
             state: snapshot.map_or_else(|| catalog.state(), |_| CatalogState::Serving),
+            stale: catalog.stale(),
             revision: revision.map(|revision| RevisionRecord {
                 digest: revision.digest.to_string(),
                 content: revision.content.to_string(),

@@ -275,7 +275,11 @@ fn a_package_without_channel_or_modes_is_told_so_where_it_is_installed() {
     assert!(!text.contains(" disabled>"), "{text}");
     let reply = served.get("/catalogs/harbor/api/v1/packages/crane/install");
     let found: Value = serde_json::from_slice(&reply.body).unwrap();
-    assert_eq!(found["warnings"], json!([]), "{found}");
+    assert_eq!(
+        found["warnings"],
+        json!(["v1AccountIsClusterAdmin"]),
+        "{found}"
+    );
 }
 
 #[test]
@@ -326,4 +330,43 @@ fn suggestions_begin_with_the_text_that_was_typed() {
     let reply = served.get("/suggest?q=");
     let found: Value = serde_json::from_slice(&reply.body).unwrap();
     assert_eq!(found["items"], json!([]));
+}
+
+#[test]
+fn a_need_fits_only_what_a_cluster_can_install() {
+    let package = |name: &'static str, ranges: [&'static str; 2]| {
+        let own = format!("{name}.v1.0.0");
+        let needy = ranges.into_iter().fold(bundle(&own), |one, range| {
+            one.requires_package("buoy", range)
+        });
+        move |package: crate::support::catalog::Package| {
+            package.channel("stable", [entry(&own)]).bundle(needy)
+        }
+    };
+    let buoy = |package: crate::support::catalog::Package| {
+        package.channel("stable", [entry("buoy.v1.2.0")])
+    };
+    let [one, two] = ["buoy.v1.2.0", "buoy.v1.3.0"];
+    let cycle = |package: crate::support::catalog::Package| {
+        package.channel(
+            "stable",
+            [entry(one).replaces(two), entry(two).replaces(one)],
+        )
+    };
+    let catalog = Catalog::new()
+        .package("lamp", package("lamp", ["nope", ">=1.0.0"]))
+        .package("buoy", buoy);
+    let folders =
+        Folders::of("good", &catalog).catalog("left", &Catalog::new().package("buoy", cycle));
+    let served = Served::catalogs(&folders);
+    let text = text_of(&served, "/catalogs/good/packages/lamp/dependencies");
+    // The unreadable range fits nothing, the other one the version that is served.
+    assert_eq!(text.matches("no range of versions").count(), 1, "{text}");
+    assert_eq!(text.matches(">no version fits<").count(), 1, "{text}");
+    assert_eq!(text.matches(">fits<").count(), 1, "{text}");
+    assert_eq!(
+        text.matches(">left out for its errors<").count(),
+        2,
+        "{text}"
+    );
 }

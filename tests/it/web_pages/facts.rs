@@ -218,7 +218,9 @@ fn the_objects_of_an_installation_are_the_same_on_the_page_and_as_json() {
     let found = json_of(&served, route);
     assert_eq!(found["namespace"], "hooks");
     assert_eq!(found["mode"], "OwnNamespace");
-    assert_eq!(found["warnings"], json!(["v1NeedsAllNamespaces"]));
+    let warnings = json!(["v1NeedsAllNamespaces", "v1AccountIsClusterAdmin"]);
+    assert_eq!(found["warnings"], warnings);
+    assert_eq!(found["v1"][2]["roleRef"]["name"], "cluster-admin");
     assert_eq!(found["v0"][1]["spec"]["targetNamespaces"], json!(["hooks"]));
     assert_eq!(found["v0"][2]["spec"]["sourceNamespace"], "marketplace");
     let labels = &found["v0"][0]["metadata"]["labels"];
@@ -235,6 +237,7 @@ fn the_objects_of_an_installation_are_the_same_on_the_page_and_as_json() {
     for part in [
         "sourceNamespace: marketplace",
         "OLM v1 needs the mode",
+        "bound to the role cluster-admin",
         "hook-installer",
     ] {
         assert!(text.contains(part), "{part}: {text}");

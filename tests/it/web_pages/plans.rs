@@ -151,3 +151,34 @@ fn a_plan_begins_in_a_channel_that_has_the_version_and_names_the_default_one() {
     let mermaid = text_of(&served, &page.replace("/versions?", "/graph.mmd?"));
     assert!(mermaid.contains("== skipRange ==>"), "{mermaid}");
 }
+
+#[test]
+fn no_way_of_olm_v0_leads_through_a_package_that_is_left_out() {
+    let [one, two] = ["crane.v1.0.0", "crane.v2.0.0"];
+    let broken = Catalog::new().package("crane", |package| {
+        package
+            .default_channel("beta")
+            .channel("beta", [entry(one), entry(two).replaces(one)])
+            .channel(
+                "cycle",
+                [entry(one).replaces(two), entry(two).replaces(one)],
+            )
+    });
+    let folders = Folders::of("old", &crane(&["1.0.0"], "")).catalog("new", &broken);
+    let served = Served::catalogs(&folders);
+    let found = |path: &str| -> Value { serde_json::from_slice(&served.get(path).body).unwrap() };
+    for (query, steps) in [("", 0), ("&to=2.0.0", 0), ("&rules=v1", 1)] {
+        let path = format!("/catalogs/new/api/v1/plan?package=crane&from=1.0.0{query}");
+        let plan = found(&path);
+        assert_eq!(plan["quarantined"], true, "{plan}");
+        assert_eq!(plan["reached"], steps == 1, "{query}: {plan}");
+        assert_eq!(plan["steps"].as_array().unwrap().len(), steps, "{plan}");
+    }
+    let text = text_of(&served, "/catalogs/new/packages/crane/updates?from=1.0.0");
+    assert!(text.contains("No way under OLM v0"), "{text}");
+    assert!(!text.contains("reaches the head"), "{text}");
+    let over = "/api/v1/plan?package=crane&from=1.0.0&catalog=old&catalog=new";
+    assert_eq!(found(over)["stages"][1]["taken"], "noPackage");
+    let over = format!("{over}&rules=v1");
+    assert_eq!(found(&over)["stages"][1]["taken"], "entry");
+}

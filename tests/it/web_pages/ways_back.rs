@@ -1,7 +1,11 @@
 //! Pages about errors lead back, and propose names that exist.
 
 use super::assert_sound;
+use serde_json::{Value, json};
+
 use super::site::{attributes, page, served, text_of};
+use crate::support::catalog::{Catalog, entry};
+use crate::support::served::{Folders, Served};
 
 #[test]
 fn a_wrong_basket_is_shown_with_a_way_to_mend_it() {
@@ -247,4 +251,57 @@ fn the_images_of_a_package_go_to_the_basket_that_there_is() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains("The same, and a page"), "{text}");
+}
+
+#[test]
+fn refused_content_is_told_with_its_problem_and_its_line() {
+    let catalog = Catalog::new().package("crane", |package| {
+        package.channel("stable", [entry("crane.v1.0.0")])
+    });
+    let folders = Folders::of("harbor", &catalog);
+    let mut served = Served::catalogs(&folders);
+    let found = |served: &Served, path: &str| -> Value {
+        serde_json::from_slice(&served.get(path).body).unwrap()
+    };
+    assert_eq!(found(&served, "/catalogs/harbor").get("stale"), None);
+    std::fs::write(folders.path("harbor").join("bad.yaml"), "x: [\n").unwrap();
+    served.wait_for_status("harbor", |status| {
+        !status["refused"].as_array().unwrap().is_empty() && status["failures"] != 0
+    });
+    let text = text_of(&served, "/catalogs/harbor");
+    assert!(text.contains("The new content was refused"), "{text}");
+    assert!(!text.contains("cannot be read at present"), "{text}");
+    for path in [
+        "/problems",
+        "/catalogs/harbor/problems",
+        "/problems?severity=fatal",
+    ] {
+        let text = text_of(&served, path);
+        assert_sound(path, &text);
+        for part in ["refused content", "file-unreadable", "bad.yaml:"] {
+            assert!(text.contains(part), "{path}: {part}: {text}");
+        }
+        assert!(!text.contains("nothing wrong"), "{path}: {text}");
+    }
+    assert!(text_of(&served, "/").contains("new content refused"));
+    let index = found(&served, "/catalogs/harbor");
+    assert_eq!(
+        (&index["state"], &index["stale"]),
+        (&json!("serving"), &json!("refused"))
+    );
+    let problems = found(&served, "/api/v1/problems?code=file-unreadable");
+    let problem = &problems["items"][0];
+    assert_eq!(
+        (&problem["refused"], &problem["severity"], &problem["file"]),
+        (&json!(true), &json!("fatal"), &json!("bad.yaml")),
+        "{problems}"
+    );
+    assert_eq!(
+        found(&served, "/api/v1/problems?severity=error")["total"],
+        0
+    );
+    std::fs::remove_file(folders.path("harbor").join("bad.yaml")).unwrap();
+    served.wait_for_status("harbor", |status| status["failures"] == 0);
+    let text = text_of(&served, "/problems");
+    assert!(text.contains("nothing wrong"), "{text}");
 }

@@ -44,6 +44,15 @@ impl<'a> Matrix<'a> {
         matrix.changes = lines::changes(channels, &places, view);
         matrix
     }
+
+    /// How many edges of a column are no line, beyond [`UNPLACED`].
+    pub fn left_out(&self, column: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.cell(column));
+        let unplaced: usize = cells.map(|cell| cell.more).sum();
+        let lines = self.lines.iter();
+        let kept = lines.filter(|line| line.column == column && line.lane.is_none());
+        unplaced.saturating_sub(kept.count())
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ fn entry(version: usize, replaces: Option<usize>) -> EntryRecord<'static> {
 }
 
 /// A chain of versions, the highest first.
-fn chain(count: usize) -> ChannelRecord<'static> {
+pub(crate) fn chain(count: usize) -> ChannelRecord<'static> {
     ChannelRecord {
         name: "stable".into(),
         default: true,

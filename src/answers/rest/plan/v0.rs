@@ -1,4 +1,5 @@
-//! Plans by the rules of OLM v0: along the chain of the head of one channel.
+//! Plans by the rules of OLM v0: along the chain of the head of one channel. OLM v0 does
+//! not see a quarantined package, so no way leads through its channels.
 
 use std::collections::HashMap;
 
@@ -47,7 +48,7 @@ impl<'a> Line<'a> {
 
 /// The way to the head of the first channel.
 pub(super) fn to_head<'a>(channels: &'a [ChannelRecord<'a>], installed: &Installed<'a>) -> Found {
-    let channel = channels.first()?;
+    let channel = channels.first().filter(|channel| !channel.quarantined)?;
     let line = Line::of(channel);
     let mut at = line.chain.place(installed.name);
     let mut current = installed.clone();
@@ -68,6 +69,9 @@ pub(super) fn shortest<'a>(
     installed: &Installed<'a>,
     to: &str,
 ) -> Found {
+    if channels.iter().any(|channel| channel.quarantined) {
+        return None;
+    }
     let lines: Vec<Line<'_>> = channels.iter().map(Line::of).collect();
     shortest_of(channels, installed, to, |channel, current| {
         neighbours(&lines, channel, current)

@@ -5,14 +5,14 @@ use maud::html;
 
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{
-    count, fold, icon, notice, problem_counts, short_name, states, table,
+    count, counted, fold, icon, notice, problem_counts, short_name, states, table,
 };
 use crate::serve::http::pages::records::PackageRecord;
-use crate::serve::http::pages::request::{NOTHING_TO_SERVE, configured, run};
+use crate::serve::http::pages::request::{NOTHING_TO_SERVE, UNREAD, configured, run};
 use crate::serve::http::pages::text::date;
 use crate::serve::http::pages::{home, links};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
-use crate::snapshot::State;
+use crate::snapshot::{Stale, State};
 
 pub(super) async fn show(request: QueryRequest) -> Response {
     run(request, &LOOKUPS, &[], |query| {
@@ -45,8 +45,14 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                 (count(packages.len() as u64)) " packages, " (count(revision.counts.bundles))
                 " bundles, " (count(revision.counts.channels)) " channels"
             }
-            @if status.failures > 0 {
-                (notice("warning", html! { p { "The source cannot be read at present. The last good content is served." } }))
+            @match catalog.stale() {
+                None => {},
+                Some(Stale::Unread) => (notice("warning", html! { p { (UNREAD) } })),
+                Some(Stale::Refused) => (notice("warning", html! { p {
+                    "The new content was refused: "
+                    a href=(links::catalog(name, "/problems")) { (counted(status.refused.len(), "problem")) }
+                    ". The last good content is served."
+                } })),
             }
             dl.facts {
                 @if query.site.options.sources { dt { "Version" } dd { (home::source(&status.source)) } }

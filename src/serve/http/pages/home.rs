@@ -13,7 +13,7 @@ use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::across::changes::{CatalogUpdate, UpdateFilter, updates};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
-use crate::snapshot::{Catalog, Snapshot, State};
+use crate::snapshot::{Catalog, Snapshot, Stale, State};
 
 /// How many updates of a catalog are looked through for the last one with changes.
 const LATEST: u32 = 3;
@@ -105,18 +105,18 @@ fn row(catalog: &Catalog, snapshot: Option<&Snapshot>, sources: bool) -> Markup 
             } @else {
                 td { "–" } td { "–" } td.number { "–" } td.number { "–" } td { "–" }
             }
-            td { (state_of(state, status.failures, status.last_pass)) }
+            td { (state_of(state, catalog.stale(), status.last_pass)) }
         }
     }
 }
 
-/// The state in words. Why a catalog fails is told on the admin port only.
-fn state_of(state: State, failures: u32, last: Option<std::time::SystemTime>) -> Markup {
+/// The state in words. Why a source cannot be read is told on the admin port only.
+fn state_of(state: State, stale: Option<Stale>, last: Option<std::time::SystemTime>) -> Markup {
     let since = last.map(|time| humantime::format_rfc3339_seconds(time).to_string());
     html! {
         @match state {
-            State::Serving if failures > 0 => {
-                (badge("warning", "not refreshed"))
+            State::Serving if stale.is_some() => {
+                (badge("warning", if stale == Some(Stale::Refused) { "new content refused" } else { "not refreshed" }))
                 @if let Some(since) = &since { " last tried " (date(since)) }
             },
             State::Serving => (badge("good", "serving")),

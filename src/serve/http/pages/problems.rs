@@ -7,13 +7,13 @@ use maud::html;
 
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{code, empty, notice, problem_counts, problems};
-use crate::serve::http::pages::request::{NOTHING_TO_SERVE, configured};
+use crate::serve::http::pages::request::{NOTHING_TO_SERVE, UNREAD, configured};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::across::problems::{SEVERITIES, problems as found};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
-use crate::snapshot::State;
+use crate::snapshot::{Stale, State};
 
 /// How many problems of a catalog are shown.
 const SHOWN: usize = 200;
@@ -46,20 +46,29 @@ fn page(title: &str, query: &AcrossQuery, only: Option<&str>) -> Result<Page, Pr
     let (severity, code_wanted) = (parameters.get("severity"), parameters.get("code"));
     let chosen = parameters.get("catalog");
     let found = found(query, only)?;
-    let none = found.iter().all(|(_, problems)| problems.is_empty());
+    let none = found
+        .iter()
+        .all(|one| one.refused.is_empty() && one.served.is_empty());
     let asked = query.catalogs.iter().filter(|(catalog, _)| {
         let name = catalog.name.as_str();
         only.or(chosen).is_none_or(|wanted| wanted == name)
     });
-    let failing =
-        asked.filter(|(catalog, snapshot)| snapshot.is_none() && catalog.state() == State::Failing);
-    let failing: Vec<&str> = failing.map(|(catalog, _)| catalog.name.as_str()).collect();
+    let unread = asked.filter_map(|(catalog, snapshot)| {
+        let text = match (snapshot, catalog.stale()) {
+            (None, _) if catalog.state() == State::Failing => NOTHING_TO_SERVE,
+            (Some(_), Some(Stale::Unread)) => UNREAD,
+            _ => return None,
+        };
+        Some((catalog.name.as_str(), text))
+    });
+    let unread: Vec<(&str, &str)> = unread.collect();
     // The codes that there are, and the one that is asked for.
     let of_catalogs = query.catalogs.iter().map(|(catalog, _)| catalog.status());
     let codes = of_catalogs.flat_map(|status| {
         status
             .problems
             .iter()
+            .chain(status.refused.iter())
             .map(|one| one.code.as_str())
             .collect::<Vec<_>>()
     });
@@ -93,23 +102,29 @@ fn page(title: &str, query: &AcrossQuery, only: Option<&str>) -> Result<Page, Pr
             }
             button { "Filter" }
         }
-        @for name in &failing {
+        @for (name, text) in &unread {
             h2 { a href=(links::catalog(name, "")) { (name) } }
-            (notice("error", html! { p { (NOTHING_TO_SERVE) } }))
+            (notice("error", html! { p { (text) } }))
         }
         @if none && filtered {
             (empty(html! { p { "No problem matches this filter. " a href=(if only.is_some() { links::catalog(only.unwrap_or_default(), "/problems") } else { "/problems".to_owned() }) { "All problems" } } }))
         } @else if none {
-            @if failing.is_empty() { (empty(html! { p { "almanac found nothing wrong." } })) }
+            @if unread.is_empty() { (empty(html! { p { "almanac found nothing wrong." } })) }
         } @else {
             p.soft { "A warning leaves a package as it is. An error leaves it out of the gRPC API; its documents stay in the HTTP API." }
         }
-        @for (catalog, problems_of) in &found {
-            @if !problems_of.is_empty() {
-                h2 { a href=(links::catalog(catalog, "")) { (catalog) } }
-                p { (problem_counts(problems_of)) }
-                (problems(catalog, &problems_of.iter().take(SHOWN).collect::<Vec<_>>()))
-                @if problems_of.len() > SHOWN { p { "… and " (problems_of.len() - SHOWN) " more" } }
+        @for one in &found {
+            @for (problems_of, refused) in [(&one.refused, true), (&one.served, false)] {
+                @if !problems_of.is_empty() {
+                    h2 {
+                        a href=(links::catalog(&one.catalog, "")) { (one.catalog) }
+                        @if refused { " · refused content" }
+                    }
+                    @if refused { p { "The last pass refused the new content. The content before stays, if there was any." } }
+                    p { (problem_counts(problems_of)) }
+                    (problems(&one.catalog, &problems_of.iter().take(SHOWN).collect::<Vec<_>>()))
+                    @if problems_of.len() > SHOWN { p { "… and " (problems_of.len() - SHOWN) " more" } }
+                }
             }
         }
         @if !none {

@@ -20,6 +20,10 @@ pub(super) const NOTHING_TO_SERVE: &str = "This catalog has nothing to serve: it
     cannot be reached, or its content was refused. almanac tries again by itself; its log \
     has the reason.";
 
+/// The state of a catalog that is served while its source cannot be read.
+pub(super) const UNREAD: &str =
+    "The source cannot be read at present. The last good content is served.";
+
 /// A request for a page, with valid parameters.
 pub(super) struct PageRequest {
     pub(super) query: AcrossQuery,
@@ -102,7 +106,9 @@ pub(super) async fn respond(pool: &WorkerPool, request: PageRequest, work: Work)
 /// How many problems the readable catalogs have.
 fn problems(query: &AcrossQuery) -> usize {
     let catalogs = query.catalogs.iter();
-    catalogs.map(|(catalog, _)| catalog.problems()).sum()
+    catalogs
+        .map(|(catalog, _)| catalog.problems() + catalog.refused().len())
+        .sum()
 }
 
 /// The catalog that the path names, with its snapshot.

@@ -59,7 +59,8 @@ pub(in crate::serve::http) struct Installation<'a> {
     pub(in crate::serve::http) warnings: Vec<Warning>,
 }
 
-/// Reasons of a version of Operator Lifecycle Manager to refuse it.
+/// What to know before: reasons of a version of Operator Lifecycle Manager to refuse it,
+/// and rights that the objects give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::serve::http) enum Warning {
@@ -69,6 +70,8 @@ pub(in crate::serve::http) enum Warning {
     V1NeedsAllNamespaces,
     /// OLM v1 refuses dependencies.
     V1RefusesDependencies,
+    /// `v1` binds its account to the role `cluster-admin`.
+    V1AccountIsClusterAdmin,
 }
 
 #[derive(Serialize)]
@@ -176,6 +179,8 @@ pub(in crate::serve::http) fn installation<T>(
             !view.dependencies.is_empty() || !view.requires.is_empty(),
             Warning::V1RefusesDependencies,
         ),
+        // The permissions of the operator are seldom known.
+        (true, Warning::V1AccountIsClusterAdmin),
     ] {
         if is_so {
             warnings.push(warning);

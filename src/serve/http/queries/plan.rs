@@ -12,7 +12,14 @@ use crate::serve::http::queries::updates::installed;
 
 /// The fields of the answer, in their order.
 const FIELDS: &[&str] = &[
-    "package", "rules", "channel", "from", "to", "reached", "steps",
+    "package",
+    "rules",
+    "channel",
+    "from",
+    "to",
+    "quarantined",
+    "reached",
+    "steps",
 ];
 
 #[derive(Serialize)]
@@ -23,6 +30,7 @@ struct PlanRecord<'a> {
     from: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<&'a str>,
+    quarantined: bool,
     reached: bool,
     steps: Vec<PlanStep<'a>>,
 }
@@ -60,6 +68,7 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
         channel: &channel,
         from: &from,
         to,
+        quarantined: package.quarantined,
         reached: found.reached,
         steps: found.steps,
     };

@@ -264,6 +264,13 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).titled("Too many queries")
     }
 
+    /// A history that takes too long to read.
+    pub(crate) fn slow_history() -> Self {
+        let detail = "the history took too long to read; come again, or ask for less: for one \
+                      catalog with catalog, or for the last updates with since";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).titled("Too much to read")
+    }
+
     /// A failure of almanac.
     pub(crate) fn internal() -> Self {
         let detail = "the query failed; almanac's log has the reason";

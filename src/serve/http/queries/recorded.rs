@@ -1,6 +1,6 @@
 //! The recorded updates of a catalog up to its served revision, for feeds and pages.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::runtime::Handle;
 
@@ -28,9 +28,12 @@ pub(in crate::serve::http) struct Wanted<'a> {
     pub(in crate::serve::http) package: Option<&'a str>,
     /// Those of a kind.
     pub(in crate::serve::http) kind: Option<Kind>,
+    /// Those of updates since then.
+    pub(in crate::serve::http) since: Option<SystemTime>,
 }
 
 impl Wanted<'_> {
+    /// Whether all changes of an update are asked for.
     fn is_all(&self) -> bool {
         self.package.is_none() && self.kind.is_none()
     }
@@ -82,7 +85,9 @@ impl Reading {
         // The outline before one update is the one after the next.
         let mut read = None;
         while let Some(entry) = rows.next() {
-            if let Some(before) = rows.peek() {
+            // Asked first, since outlines take time.
+            let is_new = wanted.since.is_none_or(|since| entry.committed >= since);
+            if let Some(before) = rows.peek().filter(|_| is_new) {
                 updates.extend(self.update(snapshot, (entry, before), wanted, &mut read)?);
             }
         }
@@ -174,7 +179,7 @@ fn compared(
 
 fn too_long() -> Problem {
     tracing::error!(longest = ?LONGEST, "the history took too long to read");
-    Problem::internal()
+    Problem::slow_history()
 }
 
 #[cfg(test)]
@@ -183,6 +188,11 @@ mod tests {
 
     use super::*;
     use crate::store::Counts;
+
+    #[test]
+    fn a_history_that_takes_too_long_asks_to_come_again() {
+        assert_eq!(too_long().status(), 503);
+    }
 
     #[test]
     fn a_revision_that_is_not_served_yet_is_not_told() {

@@ -154,12 +154,18 @@ fn package_need(query: &AcrossQuery, value: &str) -> Result<Markup, Problem> {
         let all = read(&stored)?;
         let entries = all.iter().flat_map(|channel| &channel.entries);
         let versions = entries.filter_map(|entry| Version::parse(&entry.version).ok());
-        let fits = |version: &Version| range.as_ref().is_none_or(|range| range.contains(version));
-        found.push((catalog.as_str(), versions.filter(fits).max()));
+        let fits = |version: &Version| range.as_ref().is_some_and(|range| range.contains(version));
+        let best = if package.quarantined {
+            Err("left out for its errors")
+        } else {
+            versions.filter(fits).max().ok_or("no version fits")
+        };
+        found.push((catalog.as_str(), best));
     }
     Ok(html! {
         p {
             "Package " strong { (need.package_name) } " " code { (need.version_range) }
+            @if range.is_none() { " " (badge("error", "no range of versions")) }
             @if found.is_empty() { " " (badge("error", "in no catalog here")) }
         }
         @if !found.is_empty() {
@@ -167,8 +173,8 @@ fn package_need(query: &AcrossQuery, value: &str) -> Result<Markup, Problem> {
                 li {
                     a href=(links::package(catalog, &need.package_name)) { (catalog) } " "
                     @match best {
-                        Some(version) => { (version) " " (badge("good", "fits")) },
-                        None => (badge("error", "no version fits")),
+                        Ok(version) => { (version) " " (badge("good", "fits")) },
+                        Err(why) => (badge("error", why)),
                     }
                 }
             } }

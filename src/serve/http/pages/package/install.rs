@@ -72,8 +72,10 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                         @if with > 1 {
                             p.soft { (with) " catalogs here have this package. The selector names one, since two of equal priority would stop OLM v1." }
                         }
-                        p.soft { "The account installs with all rights. Narrower ones are enough where the "
-                            a href=(subject.tab("dependencies")) { "permissions of the operator" } " are known." }
+                        @if warns(Warning::V1AccountIsClusterAdmin) {
+                            (notice("warning", html! { p { "The account has all rights: it is bound to the role cluster-admin. Narrower ones are enough where the "
+                                a href=(subject.tab("dependencies")) { "permissions of the operator" } " are known." } }))
+                        }
                         (fold(html! { "Newer OLM v1, without an account" }, html! {
                             p { "Releases since the middle of 2026 install with an account of their own, and warn of another one. Earlier ones, such as those of OpenShift 4.18 to 4.20, refuse an extension without it." }
                             (code("Objects for newer OLM v1", &documents(&install.v1_without_account())))

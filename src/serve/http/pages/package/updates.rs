@@ -121,6 +121,9 @@ fn planned(
     let last = plan.steps.last().map_or(start.name, |step| step.to);
     html! {
         @match (plan.reached, plan.steps.len(), target) {
+            _ if plan.rules == Rules::V0 && subject.record.quarantined => (notice("warning", html! {
+                p { "No way under OLM v0: it does not see a package that is left out for its errors." }
+            })),
             (true, 0, _) => (notice("good", html! { p { "Nothing to do: this is the newest version that the rules reach." } })),
             (true, steps, None) if plan.rules == Rules::V0 => p.lead { (channel) ": " (counted(steps, "step")) ", reaches the head" },
             (true, steps, _) => p.lead { (counted(steps, "step")) },

@@ -42,8 +42,6 @@ pub(in crate::serve::http) struct UpdateFilter<'a> {
     pub(in crate::serve::http) catalog: Option<&'a str>,
     /// The changes.
     pub(in crate::serve::http) wanted: Wanted<'a>,
-    /// Those since then.
-    pub(in crate::serve::http) since: Option<SystemTime>,
     /// How many updates of each catalog are looked through.
     pub(in crate::serve::http) most: u32,
 }
@@ -53,7 +51,6 @@ impl Default for UpdateFilter<'_> {
         Self {
             catalog: None,
             wanted: Wanted::default(),
-            since: None,
             most: UPDATES,
         }
     }
@@ -67,15 +64,20 @@ impl<'a> UpdateFilter<'a> {
             wanted: Wanted {
                 package: parameters.get("package"),
                 kind: parameters.get("kind").map(kind).transpose()?,
+                since: since.map(|since| moment("since", since)).transpose()?,
             },
-            since: since.map(|since| moment("since", since)).transpose()?,
             ..Self::default()
         })
     }
 
     /// Whether it leaves anything out.
     pub(in crate::serve::http) fn is_narrow(&self) -> bool {
-        self.wanted.package.is_some() || self.wanted.kind.is_some() || self.since.is_some()
+        let Wanted {
+            package,
+            kind,
+            since,
+        } = self.wanted;
+        package.is_some() || kind.is_some() || since.is_some()
     }
 }
 
@@ -124,12 +126,6 @@ pub(in crate::serve::http) fn updates(
         let names = names.map(|one| &*one.name);
         return Err(Problem::unknown("package", package, names));
     }
-    let since = |one: &CatalogUpdate| {
-        filter
-            .since
-            .is_none_or(|since| one.update.entry.committed >= since)
-    };
-    found.retain(since);
     found.sort_by_key(|one| Reverse(one.update.entry.committed));
     Ok(found)
 }

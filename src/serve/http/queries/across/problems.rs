@@ -14,18 +14,21 @@ use fbc::problem::{Code, Problem as CatalogProblem, Severity};
 
 /// The fields of a problem, in their order.
 const PROBLEM: &[&str] = &[
-    "catalog", "code", "severity", "package", "channel", "bundle", "schema", "file", "document",
-    "line", "column", "message",
+    "catalog", "refused", "code", "severity", "package", "channel", "bundle", "schema", "file",
+    "document", "line", "column", "message",
 ];
 /// The fields of a kind, in their order.
 const KIND: &[&str] = &["group", "kind"];
 
 /// The severities as parameters name them.
-pub(in crate::serve::http) const SEVERITIES: [&str; 2] = ["warning", "error"];
+pub(in crate::serve::http) const SEVERITIES: [&str; 3] = ["warning", "error", "fatal"];
 
 #[derive(Serialize)]
 struct ProblemRecord<'a> {
     catalog: &'a str,
+    /// Whether the content with it was refused, and is not served.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    refused: bool,
     #[serde(flatten)]
     problem: &'a CatalogProblem,
 }
@@ -36,15 +39,27 @@ struct KindRecord<'a> {
     kind: &'a str,
 }
 
+/// The problems of a catalog.
+pub(in crate::serve::http) struct ProblemsOfCatalog {
+    pub(in crate::serve::http) catalog: String,
+    /// Those of the content that the last pass refused.
+    pub(in crate::serve::http) refused: Vec<CatalogProblem>,
+    /// Those of the served content.
+    pub(in crate::serve::http) served: Vec<CatalogProblem>,
+}
+
 /// The problems that the parameters `catalog`, `severity` and `code` ask for, by catalog.
 pub(in crate::serve::http) fn problems(
     query: &AcrossQuery,
     only: Option<&str>,
-) -> Result<Vec<(String, Vec<CatalogProblem>)>, Problem> {
+) -> Result<Vec<ProblemsOfCatalog>, Problem> {
     let parameters = &query.parameters;
     let (severity, code) = (parameters.get("severity"), parameters.get("code"));
     if let Some(other) = severity.filter(|severity| !SEVERITIES.contains(severity)) {
-        let detail = format!("severity is warning or error, and not {:?}", cut(other));
+        let detail = format!(
+            "severity is warning, error or fatal, and not {:?}",
+            cut(other)
+        );
         return Err(Problem::invalid_parameter("severity", detail));
     }
     let mut wanted: Vec<&str> = parameters.all("catalog").collect();
@@ -58,14 +73,22 @@ pub(in crate::serve::http) fn problems(
     }
     let catalogs = query.catalogs.iter().map(|(catalog, _)| &**catalog);
     let catalogs = catalogs.filter(|one| wanted.is_empty() || wanted.contains(&one.name.as_str()));
+    let is_asked = |problem: &&CatalogProblem| {
+        let own = match problem.severity {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+            Severity::Fatal => "fatal",
+        };
+        severity.is_none_or(|severity| severity == own)
+            && code.is_none_or(|code| problem.code.as_str() == code)
+    };
     let of = |catalog: &Catalog| {
-        let mut problems = catalog.status().problems.to_vec();
-        problems.retain(|problem| {
-            let is_warning = problem.severity == Severity::Warning;
-            severity.is_none_or(|severity| (severity == "warning") == is_warning)
-                && code.is_none_or(|code| problem.code.as_str() == code)
-        });
-        (catalog.name.to_string(), problems)
+        let status = catalog.status();
+        ProblemsOfCatalog {
+            catalog: catalog.name.to_string(),
+            refused: status.refused.iter().filter(is_asked).cloned().collect(),
+            served: status.problems.iter().filter(is_asked).cloned().collect(),
+        }
     };
     Ok(catalogs.map(of).collect())
 }
@@ -78,9 +101,16 @@ pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Resp
         let found = problems(query, None)?;
         let all: Vec<ProblemRecord<'_>> = found
             .iter()
-            .flat_map(|(catalog, problems)| {
-                let problems = problems.iter();
-                problems.map(|problem| ProblemRecord { catalog, problem })
+            .flat_map(|found| {
+                let refused = found.refused.iter().map(|problem| (true, problem));
+                let served = found.served.iter().map(|problem| (false, problem));
+                refused
+                    .chain(served)
+                    .map(|(refused, problem)| ProblemRecord {
+                        catalog: &found.catalog,
+                        refused,
+                        problem,
+                    })
             })
             .collect();
         QueryResponse::list(page, all.len(), PROBLEM, |at| json(&all[at]))

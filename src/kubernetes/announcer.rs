@@ -28,8 +28,8 @@ pub(super) struct Announcer {
 /// A catalog of the cluster.
 struct Entry {
     announced: RwLock<Announced>,
-    /// When the last question to the API server began. One question answers all
-    /// requests that came before it began.
+    /// When the last question to the API server began that came to its end. It
+    /// answers all requests that came before it began.
     asked: Mutex<Option<Instant>>,
 }
 
@@ -65,7 +65,7 @@ impl Announcer {
         let came = Instant::now();
         let mut asked = entry.asked.lock().await;
         if asked.is_none_or(|asked| asked < came) {
-            *asked = Some(Instant::now());
+            let began = Instant::now();
             match tokio::time::timeout(PATIENCE, self.api.get_opt(name)).await {
                 Ok(Ok(object)) => {
                     let reference = object.as_ref().and_then(resolved_reference);
@@ -75,6 +75,8 @@ impl Announcer {
                 Ok(Err(error)) => tracing::debug!(catalog = name, %error, "cannot ask the cluster"),
                 Err(_) => tracing::debug!(catalog = name, "the cluster does not answer"),
             }
+            // Not before: the client may go, and the question with it.
+            *asked = Some(began);
         }
         drop(asked);
         *entry.announced.read()
@@ -99,4 +101,85 @@ pub(super) fn resolved_reference(object: &DynamicObject) -> Option<Reference> {
     let text = object.data["status"]["resolvedSource"]["image"]["ref"].as_str()?;
     let reference: Reference = text.parse().ok()?;
     reference.digest().is_some().then_some(reference)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+    use crate::kubernetes::resources::CLUSTER_CATALOGS;
+
+    fn reference(question: u8) -> Reference {
+        let text = format!(
+            "quay.io/a/b@sha256:{}",
+            format!("{question:02x}").repeat(32)
+        );
+        text.parse().unwrap()
+    }
+
+    /// An API server that takes a second for each question and announces another
+    /// digest each time.
+    fn announcer() -> Arc<Announcer> {
+        let questions = Arc::new(AtomicU8::new(0));
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let question = questions.fetch_add(1, Ordering::SeqCst) + 1;
+            async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let image = json!({"ref": reference(question).to_string()});
+                let object = json!({
+                    "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
+                    "metadata": {"name": "a"},
+                    "status": {"resolvedSource": {"type": "Image", "image": image}},
+                });
+                let body = Body::from(object.to_string().into_bytes());
+                Ok::<_, Infallible>(Response::new(body))
+            }
+        });
+        let client = Client::new(service, "default");
+        let announcer = Announcer::new(Api::all_with(client, &CLUSTER_CATALOGS.resource()));
+        announcer.set([("a".to_owned(), None)]);
+        Arc::new(announcer)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_goes_leaves_no_older_answer_to_the_others() {
+        let announcer = announcer();
+        let ask = || {
+            let announcer = Arc::clone(&announcer);
+            tokio::spawn(async move { announcer.announced("a").await })
+        };
+        let first = ask();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        // Both wait for a question that begins after they came.
+        let leaving = ask();
+        tokio::task::yield_now().await;
+        let staying = ask();
+        assert_eq!(first.await.unwrap(), announced(Some(&reference(1))));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        leaving.abort();
+        assert_eq!(staying.await.unwrap(), announced(Some(&reference(3))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_question_answers_all_that_came_before_it() {
+        let announcer = announcer();
+        let ask = || {
+            let announcer = Arc::clone(&announcer);
+            tokio::spawn(async move { announcer.announced("a").await })
+        };
+        let first = ask();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let others = [ask(), ask(), ask()];
+        assert_eq!(first.await.unwrap(), announced(Some(&reference(1))));
+        for other in others {
+            assert_eq!(other.await.unwrap(), announced(Some(&reference(2))));
+        }
+    }
 }

@@ -99,8 +99,7 @@ impl Events {
             client,
             instance: instance(pod),
             subjects: BTreeMap::new(),
-            rest_until: None,
-            last_problem: None,
+            rests: BTreeMap::new(),
         };
         let stop = stop.clone();
         tasks.spawn(async move {
@@ -154,6 +153,11 @@ impl Subject {
         }
     }
 
+    /// The namespace of its Events.
+    fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or(NAMESPACE)
+    }
+
     fn reference(&self) -> Value {
         let mut reference = json!({
             "apiVersion": self.api_version, "kind": self.kind, "name": self.name,
@@ -168,15 +172,15 @@ impl Subject {
     }
 }
 
-/// What was written about an object.
+/// The Events about an object, and its budget.
 struct Recorded {
     budget: u32,
     refilled: Instant,
-    known: Vec<Known>,
+    known: Vec<WrittenEvent>,
 }
 
 /// An Event that the API server has.
-struct Known {
+struct WrittenEvent {
     said: Said,
     name: String,
     count: u32,
@@ -189,10 +193,16 @@ struct Recorder {
     /// The name of the pod.
     instance: String,
     subjects: BTreeMap<Subject, Recorded>,
+    /// The namespaces whose last Event was not written.
+    rests: BTreeMap<String, Rest>,
+}
+
+/// The rest after a failure.
+struct Rest {
     /// Nothing is written before.
-    rest_until: Option<Instant>,
+    until: Instant,
     /// A failure that stays the same is logged once.
-    last_problem: Option<String>,
+    problem: String,
 }
 
 impl Recorder {
@@ -216,7 +226,9 @@ impl Recorder {
             // It also counts while there is no budget to say so.
             recorded.known[position].count += 1;
         }
-        let rests = self.rest_until.is_some_and(|until| now < until);
+        let namespace = subject.namespace();
+        let rest = self.rests.get(namespace);
+        let rests = rest.is_some_and(|rest| now < rest.until);
         if rests || !recorded.take(now) {
             count("dropped");
             return;
@@ -228,10 +240,10 @@ impl Recorder {
         };
         let written = match written {
             Ok(known) => known,
-            Err(problem) => return self.failed(verb, problem),
+            Err(problem) => return self.failed(namespace, verb, problem),
         };
         count("written");
-        (self.rest_until, self.last_problem) = (None, None);
+        self.rests.remove(namespace);
         if let Some(recorded) = self.subjects.get_mut(subject) {
             if recorded.known.len() >= MAX_KNOWN {
                 recorded.known.remove(0);
@@ -255,9 +267,9 @@ impl Recorder {
         &self,
         subject: &Subject,
         said: Said,
-    ) -> (&'static str, Result<Known, Problem>) {
+    ) -> (&'static str, Result<WrittenEvent, Problem>) {
         let name = name(&subject.name, fastrand::u64(..));
-        let namespace = subject.namespace.as_deref().unwrap_or(NAMESPACE);
+        let namespace = subject.namespace();
         let mut event = DynamicObject::new(&name, &EVENTS.resource()).within(namespace);
         event.data = json!({
             "type": if said.is_warning { "Warning" } else { "Normal" },
@@ -272,7 +284,7 @@ impl Recorder {
         let api = self.api(namespace);
         let parameters = PostParams::default();
         let created = within(api.create(&parameters, &event), "create").await;
-        let known = created.map(|_| Known {
+        let known = created.map(|_| WrittenEvent {
             said,
             name,
             count: 1,
@@ -285,15 +297,15 @@ impl Recorder {
     async fn repeat(
         &self,
         subject: &Subject,
-        known: Known,
-    ) -> (&'static str, Result<Known, Problem>) {
-        let namespace = subject.namespace.as_deref().unwrap_or(NAMESPACE);
+        known: WrittenEvent,
+    ) -> (&'static str, Result<WrittenEvent, Problem>) {
+        let namespace = subject.namespace();
         let series = json!({ "series": { "count": known.count, "lastObservedTime": time() } });
         let api = self.api(namespace);
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&series));
         let patching = api.patch(&known.name, &parameters, &patch);
         let patched = within(patching, "patch").await;
-        let known = patched.map(|_| Known {
+        let known = patched.map(|_| WrittenEvent {
             written: Instant::now(),
             ..known
         });
@@ -304,9 +316,9 @@ impl Recorder {
         Api::namespaced_with(self.client.clone(), namespace, &EVENTS.resource())
     }
 
-    /// Rests after a failure. It is no failure of the cluster's health: nothing that
+    /// Rests in a namespace after a failure. It is no failure of the cluster's health: nothing that
     /// is served depends on an Event.
-    fn failed(&mut self, verb: &'static str, problem: Problem) {
+    fn failed(&mut self, namespace: &str, verb: &'static str, problem: Problem) {
         count("failed");
         let resource = EVENTS.name();
         counter!("almanac_kubernetes_errors_total", "resource" => resource, "verb" => verb)
@@ -316,13 +328,16 @@ impl Recorder {
         } else {
             AFTER_FAILURE
         };
-        self.rest_until = Some(Instant::now() + rest);
-        if self.last_problem.as_ref() != Some(&problem.text) {
+        let rest = Rest {
+            until: Instant::now() + rest,
+            problem: problem.text.clone(),
+        };
+        let last = self.rests.insert(namespace.to_owned(), rest);
+        if last.is_none_or(|last| last.problem != problem.text) {
             tracing::warn!(
                 error = problem.text,
                 "an Event of Kubernetes is not written"
             );
-            self.last_problem = Some(problem.text);
         }
     }
 }

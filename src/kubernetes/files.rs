@@ -186,13 +186,18 @@ fn keep_objects(
     let stop = stop.clone();
     let keeping = async move {
         loop {
-            if let Some(objects) = current(&mut kinds) {
-                stored::keep(&file, list(&objects)).await;
-            }
+            let is_kept = match current(&mut kinds) {
+                Some(objects) => stored::keep(&file, list(&objects)).await,
+                None => true,
+            };
             let each = kinds.iter_mut().map(|kind| Box::pin(kind.changed()));
-            let (changed, _, _) = futures_util::future::select_all(each).await;
-            if changed.is_err() {
-                return;
+            tokio::select! {
+                (changed, _, _) = futures_util::future::select_all(each) => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+                () = stored::retry(is_kept) => {}
             }
         }
     };

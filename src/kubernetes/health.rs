@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use metrics::{counter, gauge};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::kubernetes::events::{Events, Said};
@@ -14,16 +15,29 @@ use crate::kubernetes::resources::Kind;
 /// The failures by resource, and their texts. Empty: all is well.
 pub type Health = Arc<BTreeMap<String, String>>;
 
+/// The failures of a resource by part, and their texts.
+type Parts = BTreeMap<Arc<str>, String>;
+
 /// Takes failures and recoveries. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Failures {
     health: watch::Sender<Health>,
     events: Events,
+    /// A resource fails as long as one of its parts fails.
+    failing: Arc<Mutex<BTreeMap<String, Parts>>>,
+    /// The part of each resource that these failures are of.
+    part: Arc<str>,
 }
 
 pub(super) fn channel(events: Events) -> (Failures, watch::Receiver<Health>) {
     let (health, receiver) = watch::channel(Health::default());
-    (Failures { health, events }, receiver)
+    let failures = Failures {
+        health,
+        events,
+        failing: Arc::default(),
+        part: Arc::from(""),
+    };
+    (failures, receiver)
 }
 
 /// Describes the metrics of the cluster.
@@ -55,6 +69,14 @@ pub fn describe_metrics() {
 }
 
 impl Failures {
+    /// Failures of one part, such as one object. It fails and recovers by itself.
+    pub(super) fn of(&self, part: &str) -> Self {
+        Self {
+            part: Arc::from(part),
+            ..self.clone()
+        }
+    }
+
     /// Notes that a request failed. A failure that stays the same is logged once.
     pub(super) fn failed(&self, kind: Kind, verb: &'static str, problem: impl Into<Problem>) {
         let Problem { text, is_forbidden } = problem.into();
@@ -63,8 +85,12 @@ impl Failures {
             "almanac_kubernetes_errors_total", "resource" => resource.clone(), "verb" => verb
         )
         .increment(1);
-        gauge!("almanac_kubernetes_up_to_date", "resource" => resource.clone()).set(0.0);
-        let known = self.health.borrow().get(&resource) == Some(&text);
+        let mut failing = self.failing.lock();
+        let parts = failing.entry(resource.clone()).or_default();
+        let last = parts.insert(Arc::clone(&self.part), text.clone());
+        let known = last.as_ref() == Some(&text);
+        self.publish(&resource, Some(parts));
+        drop(failing);
         if known {
             tracing::debug!(resource, verb, error = text, "the cluster fails again");
             return;
@@ -79,25 +105,86 @@ impl Failures {
             self.events.of_almanac(Said {
                 is_warning: true,
                 reason: "Forbidden",
-                note: text.clone(),
+                note: text,
             });
         }
-        self.health.send_modify(|health| {
-            Arc::make_mut(health).insert(resource, text);
-        });
     }
 
     /// Notes that requests for a kind of objects succeed.
     pub(super) fn recovered(&self, kind: Kind) {
         let resource = kind.name();
-        gauge!("almanac_kubernetes_up_to_date", "resource" => resource.clone()).set(1.0);
+        let mut failing = self.failing.lock();
+        let failed = self.remove(&mut failing, &resource);
+        self.publish(&resource, failing.get(&resource));
+        drop(failing);
+        if failed {
+            tracing::info!(resource, "the cluster can be read again");
+        }
+    }
+
+    /// Forgets a failure whose request is no longer needed.
+    pub(super) fn forget(&self, kind: Kind) {
+        let mut failing = self.failing.lock();
+        if failing.is_empty() {
+            return;
+        }
+        let resource = kind.name();
+        if self.remove(&mut failing, &resource) {
+            self.publish(&resource, failing.get(&resource));
+        }
+    }
+
+    /// Removes the failure of this part. Returns whether there was one.
+    fn remove(&self, failing: &mut BTreeMap<String, Parts>, resource: &str) -> bool {
+        let Some(parts) = failing.get_mut(resource) else {
+            return false;
+        };
+        let failed = parts.remove(&self.part).is_some();
+        if parts.is_empty() {
+            failing.remove(resource);
+        }
+        failed
+    }
+
+    /// Shows the failure of the first failing part, if any.
+    fn publish(&self, resource: &str, parts: Option<&Parts>) {
+        let text = parts.and_then(|parts| parts.values().next());
+        let up_to_date = if text.is_none() { 1.0 } else { 0.0 };
+        gauge!("almanac_kubernetes_up_to_date", "resource" => resource.to_owned()).set(up_to_date);
         self.health.send_if_modified(|health| {
-            let failed = health.contains_key(&resource);
-            if failed {
-                Arc::make_mut(health).remove(&resource);
-                tracing::info!(resource, "the cluster can be read again");
+            if health.get(resource) == text {
+                return false;
             }
-            failed
+            let health = Arc::make_mut(health);
+            match text {
+                Some(text) => health.insert(resource.to_owned(), text.clone()),
+                None => health.remove(resource),
+            };
+            true
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubernetes::resources::SECRETS;
+
+    #[test]
+    fn a_resource_fails_as_long_as_one_of_its_parts_fails() {
+        let (failures, mut health) = channel(Events::none());
+        let (one, two) = (failures.of("one"), failures.of("two"));
+        one.failed(SECRETS, "list", "no".to_owned());
+        assert!(health.has_changed().unwrap());
+        assert_eq!(health.borrow_and_update()["secrets"], "no");
+        // Another part recovers, and the same failure repeats.
+        two.recovered(SECRETS);
+        one.failed(SECRETS, "list", "no".to_owned());
+        assert!(!health.has_changed().unwrap());
+        two.failed(SECRETS, "list", "never".to_owned());
+        one.recovered(SECRETS);
+        assert_eq!(health.borrow_and_update()["secrets"], "never");
+        two.forget(SECRETS);
+        assert!(health.borrow().is_empty());
     }
 }

@@ -127,7 +127,7 @@ pub(super) const SERVICE_ACCOUNTS: Kind = Kind {
     most: 1,
 };
 
-/// The question who almanac is.
+/// A review of the user that almanac is for the API server.
 pub(super) const SELF_REVIEWS: Kind = Kind {
     group: "authentication.k8s.io",
     version: "v1",

@@ -18,7 +18,7 @@ use fbc::text::display::shown;
 
 /// The longest request.
 const REQUEST: Duration = Duration::from_secs(10);
-/// The wait before the API server is asked again who almanac is.
+/// The wait before the API server is asked again for the user.
 const RETRY: Duration = Duration::from_secs(30);
 /// How the user of a service account begins.
 const PREFIX: &str = "system:serviceaccount:";

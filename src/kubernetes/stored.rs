@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 /// The folder below the data folder.
 pub(super) const FOLDER: &str = "cluster";
@@ -11,18 +12,55 @@ pub(super) const FOLDER: &str = "cluster";
 /// How the name of a file begins that is being written.
 pub(super) const UNFINISHED: &str = ".new-";
 
-/// Writes a file. A failure is logged, and the last file stays.
-pub(super) async fn keep(file: &Path, content: Vec<u8>) {
+/// The pause before a failed write or removal is tried again.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// Writes a file. Returns whether that worked. A failure is logged, and the last file
+/// stays.
+pub(super) async fn keep(file: &Path, content: Vec<u8>) -> bool {
     let path = file.to_owned();
     let written = tokio::task::spawn_blocking(move || write(&path, &content)).await;
     match written {
-        Ok(Ok(())) => tracing::debug!(path = %file.display(), "written from the cluster"),
-        Ok(Err(error)) => tracing::error!(
-            path = %file.display(), %error, "cannot write a file from the cluster; the last one stays"
-        ),
+        Ok(Ok(())) => {
+            tracing::debug!(path = %file.display(), "written from the cluster");
+            true
+        }
+        Ok(Err(error)) => {
+            tracing::error!(
+                path = %file.display(), %error,
+                "cannot write a file from the cluster; the last one stays"
+            );
+            false
+        }
         // The panic hook has reported it.
-        Err(_) => {}
+        Err(_) => false,
     }
+}
+
+/// Removes a file, if there is one. Returns whether it is gone. A failure is logged.
+pub(super) async fn remove(file: &Path) -> bool {
+    let path = file.to_owned();
+    let removing = tokio::task::spawn_blocking(move || fs::remove_file(path));
+    match removing.await {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => true,
+        Ok(Err(error)) => {
+            tracing::error!(
+                path = %file.display(), %error, "cannot remove a file from the cluster"
+            );
+            false
+        }
+        // The panic hook has reported it.
+        Err(_) => false,
+    }
+}
+
+/// Returns when a failed write is due again; never if the last one worked.
+pub(super) async fn retry(is_kept: bool) {
+    if is_kept {
+        return std::future::pending().await;
+    }
+    tokio::time::sleep(RETRY).await;
 }
 
 /// The content of a file, if it exists and is not longer than that.

@@ -66,6 +66,7 @@ pub fn prepare_tls_rules(data_dir: &Path) -> io::Result<()> {
 pub(super) async fn keep(mut servers: watch::Receiver<Option<Objects>>, file: PathBuf) {
     let mut last = None;
     loop {
+        let mut is_kept = true;
         let objects = servers.borrow_and_update().clone();
         if let Some(objects) = objects {
             let server = objects.values().next();
@@ -77,8 +78,10 @@ pub(super) async fn keep(mut servers: watch::Receiver<Option<Objects>>, file: Pa
                         rules = rules.replace('\n', " "),
                         "TLS by the profile of the cluster"
                     );
-                    stored::keep(&file, rules.clone().into_bytes()).await;
-                    last = Some(rules);
+                    is_kept = stored::keep(&file, rules.clone().into_bytes()).await;
+                    if is_kept {
+                        last = Some(rules);
+                    }
                 }
                 Err(problem) => tracing::warn!(
                     problem,
@@ -86,8 +89,13 @@ pub(super) async fn keep(mut servers: watch::Receiver<Option<Objects>>, file: Pa
                 ),
             }
         }
-        if servers.changed().await.is_err() {
-            return;
+        tokio::select! {
+            changed = servers.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+            () = stored::retry(is_kept) => {}
         }
     }
 }

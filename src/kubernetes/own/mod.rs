@@ -131,7 +131,10 @@ impl Role {
         loop {
             let leads = leads(&self.leads);
             if !leads {
-                checked = None;
+                if checked.take().is_some() {
+                    // Only a leader looks.
+                    self.failures.forget(CATALOGD_LEASES);
+                }
             } else if checked.is_none_or(|checked| checked.elapsed() >= GUARD) {
                 checked = Some(Instant::now());
                 blocked = self.is_blocked().await;

@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Owning;
 use crate::kubernetes::events::Events;
-use crate::kubernetes::health::channel;
+use crate::kubernetes::health::{Health, channel};
 use crate::kubernetes::resources::CLUSTER_CATALOGS;
 use crate::kubernetes::settings::Settings;
 use crate::kubernetes::watched::Objects;
@@ -45,6 +45,10 @@ struct State {
     version: u64,
     /// Whether Leases cannot be written.
     refuses_leases: bool,
+    /// The namespace that takes no Events.
+    refuses_events: Option<&'static str>,
+    /// Whether writes of a status work and their answers are lost.
+    loses_answers: bool,
 }
 
 impl Server {
@@ -62,6 +66,8 @@ impl Server {
             writes: Vec::new(),
             version: 10,
             refuses_leases: false,
+            refuses_events: None,
+            loses_answers: false,
         })))
     }
 
@@ -74,7 +80,12 @@ impl Server {
                 let body = body.collect_bytes().await.unwrap();
                 let body = serde_json::from_slice(&body).unwrap_or_default();
                 let found = server.answer(&parts.method, parts.uri.path(), body);
+                let is_lost = server.0.lock().loses_answers && parts.uri.path() == STATUS;
                 let (code, answer) = match found {
+                    Some(_) if is_lost => (
+                        500,
+                        json!({"code": 500, "reason": "", "message": "", "status": "Failure"}),
+                    ),
                     Some(answer) => (200, answer),
                     None => (
                         404,
@@ -107,6 +118,10 @@ impl Server {
             };
             state.leases.insert(path, body.clone());
             return Some(body);
+        }
+        let refuses = |namespace: &str| path.ends_with(&format!("/{namespace}/events"));
+        if state.refuses_events.is_some_and(refuses) {
+            return None;
         }
         let write = (
             Instant::now(),
@@ -157,6 +172,11 @@ impl Server {
 
 /// An almanac in the place of catalogd, until its token is cancelled.
 fn own(server: &Server) -> CancellationToken {
+    own_with_health(server).0
+}
+
+/// The same, with its failures.
+fn own_with_health(server: &Server) -> (CancellationToken, watch::Receiver<Health>) {
     let (client, stop, tasks) = (
         server.client(),
         CancellationToken::new(),
@@ -169,6 +189,7 @@ fn own(server: &Server) -> CancellationToken {
         service_url: "https://a".to_owned(),
         ..Settings::default()
     };
+    let (failures, health) = channel(events.clone());
     let owning = Owning {
         client: client.clone(),
         settings: &settings,
@@ -176,11 +197,11 @@ fn own(server: &Server) -> CancellationToken {
         api: kube::Api::all_with(client, &CLUSTER_CATALOGS.resource()),
         objects: server.0.lock().objects.subscribe(),
         catalogs: Catalogs::new([], None).0,
-        failures: channel(events.clone()).0,
+        failures,
         events,
     };
     owning.start(&tasks, &stop);
-    stop
+    (stop, health)
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,4 +346,49 @@ async fn a_catalogd_that_comes_back_stops_the_writes_and_is_told_once() {
     let after: Vec<&String> = writes[before..].iter().map(|(_, write)| write).collect();
     let lease = "/apis/events.k8s.io/v1/namespaces/olmv1-system/events";
     assert_eq!(after, [&format!("POST {lease} CatalogdIsAlive")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_worked_without_an_answer_fails_no_longer() {
+    let server = Server::start("Unavailable");
+    server.0.lock().loses_answers = true;
+    let (stop, health) = own_with_health(&server);
+    let is_status = |resource: &String| resource.starts_with("clustercatalogs");
+    let mut waiting = health.clone();
+    let failing = waiting.wait_for(|health| health.keys().any(is_status));
+    assert!(failing.await.is_ok());
+    sleep(Duration::from_mins(1)).await;
+    assert!(health.borrow().is_empty(), "{:?}", health.borrow());
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_loses_its_lease_reports_no_catalogd_any_more() {
+    let server = Server::start("Unavailable");
+    server.renew("catalogd");
+    let (stop, health) = own_with_health(&server);
+    sleep(Duration::from_secs(30)).await;
+    let is_catalogd = |resource: &String| resource.contains("catalogd");
+    assert!(health.borrow().keys().any(is_catalogd));
+    for renewal in 0..20 {
+        let lease = json!({"metadata": {"name": super::LEASE}, "spec": {
+            "holderIdentity": "other", "leaseDurationSeconds": 15, "renewTime": renewal,
+        }});
+        server.0.lock().leases.insert(OURS.to_owned(), lease);
+        sleep(Duration::from_secs(2)).await;
+    }
+    assert!(health.borrow().is_empty(), "{:?}", health.borrow());
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_takes_no_events_silences_no_other() {
+    let server = Server::start("Unavailable");
+    server.0.lock().refuses_events = Some("olmv1-system");
+    let stop = own(&server);
+    sleep(Duration::from_mins(1)).await;
+    stop.cancel();
+    let writes: Vec<String> = server.writes().into_iter().map(|(_, it)| it).collect();
+    let wanted = format!("POST {EVENTS} Unavailable");
+    assert!(writes.contains(&wanted), "{writes:?}");
 }

@@ -87,13 +87,26 @@ impl Writer {
             let resolves = *self.resolves.borrow_and_update();
             let objects = self.objects.borrow_and_update().clone();
             let (true, Some(objects)) = (resolves, objects) else {
+                for name in self.records.0.keys() {
+                    self.forget_failures(name);
+                }
                 continue;
             };
+            let known = self.records.0.keys();
+            let gone = known.filter(|name| !objects.contains_key(*name));
+            gone.for_each(|name| self.forget_failures(name));
             self.records.0.retain(|name, _| objects.contains_key(name));
             for (name, object) in objects.iter() {
                 self.keep(name, object).await;
             }
         }
+    }
+
+    /// Forgets failed writes to an object that almanac writes no more.
+    fn forget_failures(&self, name: &str) {
+        let failures = self.failures.of(name);
+        failures.forget(CATALOG_STATUS);
+        failures.forget(CATALOG_METADATA);
     }
 
     /// Brings an object up to date.
@@ -110,14 +123,22 @@ impl Writer {
             return;
         }
         let deleting = object.metadata.deletion_timestamp.is_some();
-        let status = self
-            .outcome(name, object)
-            .and_then(|outcome| self.status(name, object, &outcome));
+        let outcome = self.outcome(name, object);
+        let is_known = outcome.is_some();
+        let status = outcome.and_then(|outcome| self.status(name, object, &outcome));
         let metadata = if deleting {
             without_finalizer(object)
         } else {
             label(name, object)
         };
+        // A write without an answer may have worked all the same.
+        let failures = self.failures.of(name);
+        if is_known && status.is_none() {
+            failures.forget(CATALOG_STATUS);
+        }
+        if metadata.is_none() {
+            failures.forget(CATALOG_METADATA);
+        }
         if status.is_none() && metadata.is_none() || !self.may_write().await {
             return;
         }
@@ -207,7 +228,7 @@ impl Writer {
         let record = self.records.0.entry(name.to_owned()).or_default();
         match written {
             Ok(Ok(_)) => {
-                self.failures.recovered(CATALOG_STATUS);
+                self.failures.of(name).recovered(CATALOG_STATUS);
                 tracing::debug!(catalog = name, "the status is written");
                 let version = object.metadata.resource_version.clone().unwrap_or_default();
                 record.written = Some((version, Instant::now()));
@@ -265,7 +286,7 @@ impl Writer {
         let patching = self.api.patch(name, &parameters, &patch);
         match tokio::time::timeout(REQUEST, patching).await {
             Ok(Ok(_)) => {
-                self.failures.recovered(CATALOG_METADATA);
+                self.failures.of(name).recovered(CATALOG_METADATA);
                 let record = self.records.0.entry(name.to_owned()).or_default();
                 record.written = Some((version.to_owned(), Instant::now()));
             }
@@ -282,7 +303,7 @@ impl Writer {
     }
 
     fn failed(&mut self, name: &str, kind: Kind, verb: &'static str, problem: Problem) {
-        self.failures.failed(kind, verb, problem);
+        self.failures.of(name).failed(kind, verb, problem);
         let record = self.records.0.entry(name.to_owned()).or_default();
         record.rest_until = Some(Instant::now() + AFTER_FAILURE);
     }

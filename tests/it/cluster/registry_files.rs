@@ -130,7 +130,7 @@ fn the_pull_secret_counts_in_both_formats_and_the_last_good_one_stays() {
     // One that cannot be used changes nothing.
     let before = fs::read(&file).unwrap();
     api.put(SECRETS, secret(".dockerconfigjson", &json!("hidden")));
-    let warned = |log: &str| log.contains("the pull secret cannot be used");
+    let warned = |log: &str| log.contains("openshift-config/pull-secret cannot be used");
     almanac.program.wait_for_log("a warning", warned);
     assert_eq!(fs::read(&file).unwrap(), before);
     assert!(!almanac.program.log().contains("hidden"));
@@ -197,8 +197,22 @@ fn the_secrets_of_the_service_account_count_in_their_order() {
     almanac.until_failed("a");
     api.put(ACCOUNTS, service_account(&["right"]));
     almanac.until_at("a", &image_of("second").digest());
-    // A secret that is no longer named is no longer watched.
-    api.put(SECRETS, account_secret("wrong", registry, "other"));
+    // A secret that is no longer named is no longer watched: each watch ends, and only
+    // the one of the other secret begins again.
+    let of = |name: &str| {
+        let selector = format!("fieldSelector=metadata.name%3D{name}");
+        let requests = api.requests().into_iter();
+        let requests = requests.filter(|one| one.resource == SECRETS);
+        requests.filter(|one| one.query.contains(&selector)).count()
+    };
+    let before = of("wrong");
+    assert!(before > 0);
+    for _ in 0..2 {
+        let right = of("right");
+        api.end_watches();
+        almanac.until("a", "another watch", |_| of("right") > right);
+    }
+    assert_eq!(of("wrong"), before);
     api.put(ACCOUNTS, service_account(&[]));
     almanac.until("a", "no credentials", |_| !file.exists());
 }

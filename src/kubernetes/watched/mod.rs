@@ -1,5 +1,8 @@
 //! The objects of one kind, as the API server has them.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,11 +129,12 @@ impl Watched {
         let stop = stop.clone();
         tasks.spawn(async move {
             stop.run_until_cancelled(self.run(&objects)).await;
+            self.failures.forget(self.reported);
         });
         receiver
     }
 
-    async fn run(self, objects: &watch::Sender<Option<Objects>>) {
+    async fn run(&self, objects: &watch::Sender<Option<Objects>>) {
         // The version after which to watch; `None` before a list.
         let mut version = None;
         let mut pause = FIRST_PAUSE;
@@ -143,7 +147,7 @@ impl Watched {
                 }
                 Some(version) => ("watch", self.watch(version, objects).await),
             };
-            let has_news = *objects.borrow() != known;
+            let has_news = !is_same(objects.borrow().as_ref(), known.as_ref());
             if has_news || began.elapsed() >= LONGEST_PAUSE {
                 pause = FIRST_PAUSE;
             }
@@ -152,7 +156,10 @@ impl Watched {
                 Ok(()) if verb == "list" || began.elapsed() >= SHORTEST_WATCH => {}
                 done => {
                     if let Err(failure) = done {
-                        self.report(verb, &failure, objects);
+                        // An API server forgets versions after minutes.
+                        if verb == "list" || failure.code() != Some(410) {
+                            self.report(verb, &failure, objects);
+                        }
                         if failure.needs_list() {
                             version = None;
                         }
@@ -174,6 +181,7 @@ impl Watched {
         let problem = match failure {
             Failure::Request(error) => {
                 if failure.code() == Some(404) && self.is_empty_without_kind(objects) {
+                    self.failures.recovered(self.reported);
                     return;
                 }
                 of_request(error, self.kind, verb)
@@ -209,7 +217,9 @@ impl Watched {
             let page = tokio::time::timeout(LIST, api.list(&parameters)).await;
             let page = page.map_err(|_| Failure::Silence)??;
             for object in page.items {
-                self.insert(&mut listed, object)?;
+                let (key, object) = self.keyed(object);
+                self.check_room(&listed, &key)?;
+                listed.insert(key, object);
             }
             let token = page.metadata.continue_.filter(|token| !token.is_empty());
             if token.is_none() {
@@ -239,6 +249,7 @@ impl Watched {
         };
         let starting = tokio::time::timeout(LIST, api.watch(&parameters, version)).await;
         let mut events = starting.map_err(|_| Failure::Silence)??.boxed();
+        self.failures.recovered(self.reported);
         loop {
             // The end of a watch may get lost.
             let Ok(event) = tokio::time::timeout(SILENCE, events.next()).await else {
@@ -247,22 +258,22 @@ impl Watched {
             let Some(event) = event else {
                 return Ok(());
             };
-            let (new, known) = match event? {
+            let (new, change) = match event? {
                 WatchEvent::Bookmark(bookmark) => (bookmark.metadata.resource_version, None),
                 WatchEvent::Error(status) => {
                     return Err(Failure::Request(kube::Error::Api(status)));
                 }
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     let new = object.metadata.resource_version.clone();
-                    let mut changed = objects.borrow().clone().unwrap_or_default();
-                    self.insert(Arc::make_mut(&mut changed), object)?;
-                    (new.unwrap_or_default(), Some(changed))
+                    let (key, object) = self.keyed(object);
+                    if let Some(objects) = &*objects.borrow() {
+                        self.check_room(objects, &key)?;
+                    }
+                    (new.unwrap_or_default(), Some((key, Some(object))))
                 }
                 WatchEvent::Deleted(object) => {
                     let new = object.metadata.resource_version.clone();
-                    let mut changed = objects.borrow().clone().unwrap_or_default();
-                    Arc::make_mut(&mut changed).remove(&key(&object));
-                    (new.unwrap_or_default(), Some(changed))
+                    (new.unwrap_or_default(), Some((key(&object), None)))
                 }
             };
             if new.is_empty() {
@@ -270,8 +281,8 @@ impl Watched {
             }
             *version = new;
             self.failures.recovered(self.reported);
-            if let Some(known) = known {
-                set(objects, known);
+            if let Some((key, object)) = change {
+                change_one(objects, key, object);
             }
         }
     }
@@ -291,16 +302,20 @@ impl Watched {
         counting.is_empty()
     }
 
-    /// Adds an object.
-    fn insert(
+    /// Whether the kind may have another object.
+    fn check_room(
         &self,
-        objects: &mut BTreeMap<String, Arc<DynamicObject>>,
-        mut object: DynamicObject,
+        objects: &BTreeMap<String, Arc<DynamicObject>>,
+        key: &str,
     ) -> Result<(), Failure> {
-        let key = key(&object);
-        if objects.len() >= self.kind.most && !objects.contains_key(&key) {
+        if objects.len() >= self.kind.most && !objects.contains_key(key) {
             return Err(Failure::TooMany);
         }
+        Ok(())
+    }
+
+    /// An object as it is kept, with its key.
+    fn keyed(&self, mut object: DynamicObject) -> (String, Arc<DynamicObject>) {
         // Objects of a list lack it.
         let resource = self.kind.resource();
         object.types = Some(TypeMeta {
@@ -309,8 +324,7 @@ impl Watched {
         });
         // It is large, and of no use here.
         object.metadata.managed_fields = None;
-        objects.insert(key, Arc::new(object));
-        Ok(())
+        (key(&object), Arc::new(object))
     }
 }
 
@@ -318,9 +332,40 @@ impl Watched {
 fn set(objects: &watch::Sender<Option<Objects>>, new: Objects) {
     objects.send_if_modified(|current| {
         let differs = current.as_ref() != Some(&new);
-        *current = Some(new);
+        if differs {
+            *current = Some(new);
+        }
         differs
     });
+}
+
+/// Publishes a change of one object; `None` removes it. Only this object is compared,
+/// and the map is copied only while a reader holds it.
+fn change_one(
+    objects: &watch::Sender<Option<Objects>>,
+    key: String,
+    new: Option<Arc<DynamicObject>>,
+) {
+    objects.send_if_modified(|current| {
+        let current = current.get_or_insert_default();
+        if current.get(&key) == new.as_ref() {
+            return false;
+        }
+        let current = Arc::make_mut(current);
+        match new {
+            Some(new) => current.insert(key, new),
+            None => current.remove(&key),
+        };
+        true
+    });
+}
+
+/// Whether nothing was published between the two.
+fn is_same(one: Option<&Objects>, other: Option<&Objects>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
 }
 
 pub(super) fn key(object: &DynamicObject) -> String {
@@ -328,153 +373,5 @@ pub(super) fn key(object: &DynamicObject) -> String {
     match &object.metadata.namespace {
         Some(namespace) => format!("{namespace}/{name}"),
         None => name.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-
-    use bytes::Bytes;
-    use futures_util::stream;
-    use http::{Request, Response};
-    use http_body::Frame;
-    use http_body_util::combinators::BoxBody;
-    use http_body_util::{BodyExt, Full, StreamBody};
-    use kube::client::Body;
-    use parking_lot::Mutex;
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::kubernetes::events::Events;
-    use crate::kubernetes::health;
-    use crate::kubernetes::resources::API_SERVERS;
-
-    /// An API server with these lists, one after the other, and watches; the last ones
-    /// are repeated. A watch without events is silent if it is `None`.
-    struct Server {
-        lists: Vec<Value>,
-        watches: Vec<Option<Value>>,
-        asked: Mutex<Vec<String>>,
-    }
-
-    impl Server {
-        fn start(lists: &[Value], watches: &[Option<Value>]) -> Arc<Self> {
-            Arc::new(Self {
-                lists: lists.to_vec(),
-                watches: watches.to_vec(),
-                asked: Mutex::default(),
-            })
-        }
-
-        fn watched(self: &Arc<Self>) -> Watched {
-            let server = Arc::clone(self);
-            let service = tower::service_fn(move |request: Request<Body>| {
-                let body = server.answer(&request.uri().to_string());
-                async move { Ok::<_, Infallible>(Response::new(body)) }
-            });
-            Watched {
-                client: Client::new(service, "default"),
-                kind: API_SERVERS,
-                reported: API_SERVERS,
-                namespace: None,
-                labels: None,
-                name: None,
-                if_missing: None,
-                failures: health::channel(Events::none()).0,
-            }
-        }
-
-        fn answer(&self, uri: &str) -> BoxBody<Bytes, Infallible> {
-            let mut asked = self.asked.lock();
-            let is_watch = uri.contains("watch=true");
-            let before = asked
-                .iter()
-                .filter(|it| it.contains("watch=true") == is_watch);
-            let before = before.count();
-            asked.push(uri.to_owned());
-            if !is_watch {
-                let list = &self.lists[before.min(self.lists.len() - 1)];
-                return Full::new(list.to_string().into()).boxed();
-            }
-            match &self.watches[before.min(self.watches.len() - 1)] {
-                Some(event) if event.is_null() => Full::default().boxed(),
-                Some(event) => Full::new(format!("{event}\n").into()).boxed(),
-                None => {
-                    let silence = stream::pending::<Result<Frame<Bytes>, Infallible>>();
-                    BodyExt::boxed(StreamBody::new(silence))
-                }
-            }
-        }
-
-        fn asked(&self, what: &str) -> usize {
-            let asked = self.asked.lock();
-            asked.iter().filter(|uri| uri.contains(what)).count()
-        }
-    }
-
-    fn object(name: &str, version: &str) -> Value {
-        json!({
-            "apiVersion": "config.openshift.io/v1", "kind": "APIServer",
-            "metadata": {"name": name, "resourceVersion": version},
-        })
-    }
-
-    fn list(version: &str, names: &[&str]) -> Value {
-        let items = names.iter().map(|name| object(name, version));
-        let items: Vec<Value> = items.collect();
-        json!({"metadata": {"resourceVersion": version}, "items": items})
-    }
-
-    async fn names_after(watched: Watched, time: Duration) -> Vec<String> {
-        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let objects = watched.start(&tasks, &stop);
-        tokio::time::sleep(time).await;
-        stop.cancel();
-        let objects = objects.borrow().clone().unwrap();
-        objects.keys().cloned().collect()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_watch_that_ends_at_once_is_repeated_ever_more_rarely() {
-        let server = Server::start(&[list("1", &["a"])], &[Some(Value::Null)]);
-        let names = names_after(server.watched(), Duration::from_mins(10)).await;
-        assert_eq!(names, ["a"]);
-        let watches = server.asked("watch=true&");
-        assert!((10..=40).contains(&watches), "{watches}");
-        assert_eq!(server.asked("limit="), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_silent_watch_is_begun_again_from_the_same_version() {
-        let server = Server::start(&[list("7", &["a"])], &[None]);
-        names_after(server.watched(), Duration::from_mins(15)).await;
-        let asked = server.asked.lock();
-        let (lists, watches) = asked.split_at(1);
-        assert!(lists[0].contains("limit=500"), "{lists:?}");
-        // One every 295 seconds.
-        assert_eq!(watches.len(), 4, "{watches:?}");
-        assert!(watches.iter().all(|uri| uri.contains("resourceVersion=7")));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn more_objects_than_the_kind_may_have_change_nothing() {
-        let added = json!({"type": "ADDED", "object": object("b", "2")});
-        let lists = [list("1", &["a"]), list("2", &["a", "b"])];
-        let server = Server::start(&lists, &[Some(added)]);
-        let names = names_after(server.watched(), Duration::from_mins(2)).await;
-        assert_eq!(names, ["a"]);
-        assert!(server.asked("limit=") > 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_expired_version_needs_a_new_list() {
-        let status = json!({"code": 410, "reason": "Expired", "message": "", "status": "Failure"});
-        let expired = json!({"type": "ERROR", "object": status});
-        let lists = [list("1", &["a"]), list("2", &["b"])];
-        let server = Server::start(&lists, &[Some(expired), None]);
-        let names = names_after(server.watched(), Duration::from_mins(2)).await;
-        assert_eq!(names, ["b"]);
-        assert_eq!((server.asked("limit="), server.asked("watch=true")), (2, 2));
     }
 }

@@ -1,5 +1,5 @@
 //! almanac asks the API server for no more than the roles of the chart, of the
-//! overlay and of the pages grant, and each of their rules is needed.
+//! overlay and of the pages grant, and each verb of their rules is needed.
 
 use std::time::Instant;
 
@@ -68,10 +68,16 @@ fn run_with(roles: &[Value], keys: &str, tables: &str) {
         api.delete(CATALOGS, "a");
         api.until(CATALOGS, "a", Value::is_null);
     }
+    // An Event is patched once it repeats. Live objects are read for requests alone,
+    // which these tables put behind TLS, and not by a leader.
+    let reads_live = tables.is_empty() && !owns;
+    let is_rare =
+        |unused: &str| unused == "patch events" || unused == "get clustercatalogs" && !reads_live;
     let begin = Instant::now();
     loop {
-        let (forbidden, unused) = api.forbidden_and_unused();
+        let (forbidden, mut unused) = api.forbidden_and_unused();
         assert!(forbidden.is_empty(), "{forbidden:#?}");
+        unused.retain(|one| !is_rare(one));
         if unused.is_empty() {
             break;
         }

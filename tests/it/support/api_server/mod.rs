@@ -164,8 +164,9 @@ impl ApiServer {
         self.state().grants = Some(roles::grants(roles));
     }
 
-    /// The requests that no role allowed, and the rules that no request has needed.
-    pub(crate) fn forbidden_and_unused(&self) -> (Vec<String>, Vec<Value>) {
+    /// The requests that no role allowed, and the verbs of rules that no request has
+    /// needed.
+    pub(crate) fn forbidden_and_unused(&self) -> (Vec<String>, Vec<String>) {
         let state = self.state();
         let unused = state.grants.as_deref().map(roles::unused);
         (state.forbidden.clone(), unused.unwrap_or_default())

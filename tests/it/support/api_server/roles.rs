@@ -1,6 +1,6 @@
 //! Who asks, and what roles let it do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -27,8 +27,8 @@ pub(super) struct Grant {
     /// The only namespace; `None` for all.
     namespace: Option<String>,
     rule: Value,
-    /// Whether a request needed it.
-    used: bool,
+    /// The resources and verbs that a request needed.
+    used: BTreeSet<(String, String)>,
 }
 
 /// The rules of roles, each of which is bound.
@@ -42,7 +42,7 @@ pub(super) fn grants(roles: &[Value]) -> Vec<Grant> {
             all.push(Grant {
                 namespace: namespace.filter(|_| !is_wide).map(str::to_owned),
                 rule: rule.clone(),
-                used: false,
+                used: BTreeSet::new(),
             });
         }
     }
@@ -81,13 +81,28 @@ pub(super) fn allowed(
             && has("verbs", verb)
             && named
     });
-    granting.map(|grant| grant.used = true).is_some()
+    let used = granting.map(|grant| grant.used.insert((resource.clone(), verb.to_owned())));
+    used.is_some()
 }
 
-/// The rules that no request has needed.
-pub(super) fn unused(grants: &[Grant]) -> Vec<Value> {
-    let unused = grants.iter().filter(|grant| !grant.used);
-    unused.map(|grant| grant.rule.clone()).collect()
+/// The rules with verbs that no request has needed, as `VERB RESOURCE`.
+pub(super) fn unused(grants: &[Grant]) -> Vec<String> {
+    let texts = |value: &Value| -> Vec<String> {
+        let values = value.as_array().into_iter().flatten();
+        values.map(text).collect()
+    };
+    let mut unused = Vec::new();
+    for grant in grants {
+        for resource in texts(&grant.rule["resources"]) {
+            for verb in texts(&grant.rule["verbs"]) {
+                let pair = (resource.clone(), verb);
+                if !grant.used.contains(&pair) {
+                    unused.push(format!("{} {resource}", pair.1));
+                }
+            }
+        }
+    }
+    unused
 }
 
 /// The rules of the API server for Events.

@@ -93,8 +93,9 @@ impl Writer {
                 continue;
             };
             let known = self.records.0.keys();
-            let gone = known.filter(|name| !objects.contains_key(*name));
-            gone.for_each(|name| self.forget_failures(name));
+            for name in known.filter(|name| !objects.contains_key(*name)) {
+                self.forget_failures(name);
+            }
             self.records.0.retain(|name, _| objects.contains_key(name));
             for (name, object) in objects.iter() {
                 self.keep(name, object).await;

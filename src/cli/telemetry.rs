@@ -17,8 +17,9 @@ use crate::cli::terminal::{self, TerminalArguments};
 use crate::config::{Environment, LogConfig, LogFormat};
 
 /// Libraries that log in words of their own what an error or another line says as
-/// well: each refused certificate, and each folder that is gone.
-const QUIET: [&str; 2] = ["rustls_platform_verifier", "notify"];
+/// well: each refused certificate, each folder that is gone, and each failed request to
+/// the API server of a cluster.
+const QUIET: [&str; 3] = ["rustls_platform_verifier", "notify", "kube_client"];
 
 /// The format of the log where nobody asked for one and standard error is no
 /// terminal.

@@ -1,5 +1,6 @@
 //! A configuration with the catalogs and files that the cluster adds to it.
 
+use crate::config::cluster_names::{Namespace, Selector};
 use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
 use crate::config::resolved::{CatalogConfig, Config, KubernetesConfig};
@@ -13,6 +14,11 @@ use crate::serve::access::AccessSettings;
 const SERVICE_URL: &str = "https://catalogd-service.olmv1-system.svc";
 /// The longest URL: with the longest name of a catalog, the status takes 525 bytes.
 const MAX_SERVICE_URL: usize = 525 - "/catalogs/".len() - 253;
+
+/// Why nothing is pulled before the first list of image policies.
+const POLICIES_UNKNOWN: &str = "the image policies of the cluster were not read yet; a role must grant list \
+    and watch on clusterimagepolicies.config.openshift.io, and with image_policy_namespace on \
+    imagepolicies.config.openshift.io";
 
 impl KubernetesConfig {
     /// These settings, with those for all catalogs.
@@ -53,21 +59,34 @@ impl KubernetesSettings {
     /// Settings of the cluster; `None` if nothing is read from it.
     pub(super) fn resolve(
         self,
-        policy_namespace: Option<&String>,
+        policy_namespace: Option<&Namespace>,
         tls_profile: bool,
         offline: bool,
         environment: &Environment,
     ) -> Result<Option<kubernetes::Settings>, ConfigError> {
+        let cluster_catalogs = self.cluster_catalogs.unwrap_or_default();
+        if cluster_catalogs != ClusterCatalogs::Own {
+            // The webhook has further rules, and a check of its own.
+            for (key, is_set) in [
+                ("namespace", self.namespace.is_some()),
+                ("service_url", self.service_url.is_some()),
+            ] {
+                if is_set {
+                    return Err(ConfigError::OnlyOwn(key));
+                }
+            }
+        }
+        let selector = self.selector.map(|Selector(text)| text);
         let settings = kubernetes::Settings {
-            cluster_catalogs: self.cluster_catalogs.unwrap_or_default(),
-            selector: self.selector.filter(|selector| !selector.is_empty()),
+            cluster_catalogs,
+            selector: selector.filter(|selector| !selector.is_empty()),
             kubeconfig: self.kubeconfig.or_else(|| environment.kubeconfig()),
-            namespace: self.namespace,
+            namespace: self.namespace.map(|Namespace(name)| name),
             pod: environment.host_name(),
             service_url: service_url(self.service_url)?,
             mirror_sets: self.mirror_sets.unwrap_or_default(),
             image_policies: self.image_policies.unwrap_or_default(),
-            policy_namespace: policy_namespace.cloned(),
+            policy_namespace: policy_namespace.map(|Namespace(name)| name.clone()),
             tls_profile,
             pull_secret: self.pull_secret,
             image_pull_secrets: self.image_pull_secrets.unwrap_or_default(),
@@ -87,8 +106,13 @@ fn service_url(written: Option<String>) -> Result<String, ConfigError> {
     let url = written.unwrap_or_else(|| SERVICE_URL.to_owned());
     let url = url.trim_end_matches('/');
     let host = url.strip_prefix("https://").or(url.strip_prefix("http://"));
-    let is_plain = |host: &str| host.bytes().all(|byte| byte.is_ascii_graphic());
-    let is_good = host.is_some_and(|host| !host.is_empty() && is_plain(host));
+    // Clients append a path.
+    let is_plain = |host: &str| {
+        let is_sign = |byte: u8| byte.is_ascii_graphic() && !b"?#@".contains(&byte);
+        host.bytes().all(is_sign)
+    };
+    let is_good =
+        host.is_some_and(|host| !host.is_empty() && !host.starts_with('/') && is_plain(host));
     if is_good && url.len() <= MAX_SERVICE_URL {
         Ok(url.to_owned())
     } else {
@@ -128,7 +152,10 @@ impl Config {
     pub fn add_registry_files(&mut self, files: &RegistryFiles) {
         let registries = &mut self.registries;
         registries.mirrors.kubernetes.extend(files.mirrors.clone());
-        registries.policy.objects.extend(files.policies.clone());
+        if let Some(folder) = &files.policies {
+            registries.policy.objects.push(folder.clone());
+            registries.policy.awaited = Some((folder.clone(), POLICIES_UNKNOWN.to_owned()));
+        }
         let credentials = files.credentials.iter().cloned();
         registries.usual_auth_files.splice(..0, credentials);
     }

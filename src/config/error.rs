@@ -69,10 +69,13 @@ pub enum ConfigError {
          server shows none: write client_certificates = \"optional\" there, or remove client_ca or webhook"
     )]
     AdmissionAsks,
+    /// A key for the place of catalogd alone.
+    #[error("[kubernetes] {0} is for cluster_catalogs = \"own\" alone: remove it")]
+    OnlyOwn(&'static str),
     /// A URL that a `ClusterCatalog` cannot announce.
     #[error(
         "[kubernetes] service_url {0:?} is no URL that a ClusterCatalog can announce: https:// or \
-         http://, a host, at most 262 bytes"
+         http://, a host, no query and no fragment, at most 262 bytes"
     )]
     ServiceUrl(String),
     /// A cluster is read, and nothing that it says could be followed.

@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::config::cluster_names::Namespace;
 use crate::config::curated;
 use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
@@ -330,7 +331,8 @@ impl RegistrySettings {
                 usual: environment.policies(),
                 named: self.policy_file,
                 objects: self.image_policy_files.unwrap_or_default(),
-                namespace: self.image_policy_namespace,
+                awaited: None,
+                namespace: self.image_policy_namespace.map(|Namespace(name)| name),
                 stores: images::SignatureStoreFiles {
                     named: self.registries_d,
                     ..environment.signature_stores()

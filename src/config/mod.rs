@@ -9,6 +9,7 @@
 //!
 //! Nothing is opened or bound here. No other module reads the environment.
 
+mod cluster_names;
 mod consistency;
 mod curated;
 mod discovered;
@@ -25,6 +26,7 @@ mod settings;
 mod template;
 mod value;
 
+pub use cluster_names::{Namespace, Selector};
 pub use curated::{image_set_source, read_image_set};
 pub use environment::Environment;
 pub use error::{ConfigError, CuratedError, FilePosition};

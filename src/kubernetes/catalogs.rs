@@ -15,6 +15,7 @@ use crate::kubernetes::own::image::image;
 use crate::kubernetes::stored;
 use crate::kubernetes::watched::Objects;
 use crate::name::CatalogName;
+use crate::snapshot::Catalogs;
 use images::Reference;
 
 /// The longest file with the last catalogs, in bytes.
@@ -46,6 +47,8 @@ struct Stored {
 pub(super) struct Following {
     pub(super) objects: watch::Receiver<Option<Objects>>,
     pub(super) announcer: Arc<Announcer>,
+    /// What clients see.
+    pub(super) served: Catalogs,
     /// Whether almanac resolves the catalogs itself now, if it ever does.
     pub(super) resolves: Option<watch::Receiver<bool>>,
     pub(super) found: watch::Sender<Arc<[DiscoveredCatalog]>>,
@@ -86,6 +89,7 @@ impl Following {
             let objects = self.objects.borrow_and_update().clone();
             if let Some(objects) = objects {
                 self.take(&objects, is_first).await;
+                self.served.set_awaits_cluster(false);
                 is_first = false;
             }
             let changed = tokio::select! {

@@ -1,10 +1,15 @@
 //! The client of the API server.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+
+use tower::BoxError;
+use tower::util::MapErrLayer;
 
 use crate::error_chain::error_chain;
 use crate::kubernetes::settings::Settings;
@@ -34,6 +39,15 @@ pub enum ClientError {
     Client(String),
 }
 
+/// A request that got no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("cannot reach the API server {address}")]
+struct NoAnswer {
+    /// Scheme, host and port.
+    address: String,
+    source: Arc<dyn std::error::Error + Send + Sync>,
+}
+
 /// A client with the credentials that the settings name.
 pub(super) async fn connect(settings: &Settings) -> Result<Client, ClientError> {
     let mut config = match &settings.kubeconfig {
@@ -44,7 +58,25 @@ pub(super) async fn connect(settings: &Settings) -> Result<Client, ClientError> 
     // Each caller repeats what is worth it: a repetition here would hide for
     // minutes that the server rejects requests.
     config.default_retry = false;
-    Client::try_from(config).map_err(|error| ClientError::Client(error_chain(&error)))
+    let address = address(&config.cluster_url);
+    let builder = ClientBuilder::try_from(config);
+    let builder = builder.map_err(|error| ClientError::Client(error_chain(&error)))?;
+    let naming = MapErrLayer::new(move |error: BoxError| -> BoxError {
+        if error.is::<kube::Error>() {
+            return error;
+        }
+        let (address, source) = (address.clone(), error.into());
+        Box::new(NoAnswer { address, source })
+    });
+    Ok(builder.with_layer(&naming).build())
+}
+
+/// Scheme, host and port of a server, without a user.
+fn address(url: &http::Uri) -> String {
+    let scheme = url.scheme_str().unwrap_or("https");
+    let authority = url.authority().map_or("", |authority| authority.as_str());
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}")
 }
 
 async fn from_file(path: &Path) -> Result<Config, ClientError> {

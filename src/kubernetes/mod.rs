@@ -147,6 +147,7 @@ impl Cluster {
             let api = objects.api();
             let announcer = Arc::new(Announcer::new(api.clone()));
             let objects = objects.start(tasks, stop);
+            let served = catalogs.clone();
             let owning = Owning {
                 client: client.clone(),
                 settings,
@@ -161,11 +162,13 @@ impl Cluster {
             let following = Following {
                 objects,
                 announcer: Arc::clone(&announcer),
+                served: served.clone(),
                 resolves,
                 found,
                 file: folders.catalogs(),
             };
             let restored = following.restore().await;
+            served.set_awaits_cluster(!restored);
             let stop = stop.clone();
             tasks.spawn(async move {
                 stop.run_until_cancelled(following.run()).await;

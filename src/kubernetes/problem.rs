@@ -28,7 +28,11 @@ pub(super) fn of_request(error: &kube::Error, kind: Kind, verb: &str) -> Problem
         kube::Error::Api(status) => of_status(status, kind, verb),
         error => {
             let resource = kind.name();
-            let problem = shown(&error_chain(error));
+            let problem = match error {
+                kube::Error::Service(error) => error_chain(&**error),
+                error => error_chain(error),
+            };
+            let problem = shown(&problem);
             format!("cannot {verb} {resource}: {problem}").into()
         }
     }

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
@@ -17,6 +18,8 @@ use crate::snapshot::catalog::{self, Catalog, Publisher, Routing};
 pub struct Catalogs {
     table: watch::Receiver<Arc<Table>>,
     publications: watch::Receiver<u64>,
+    /// Whether the cluster has yet to name its catalogs.
+    await_cluster: Arc<AtomicBool>,
 }
 
 /// Publishes which catalogs exist.
@@ -46,6 +49,7 @@ impl CatalogsPublisher {
         let catalogs = Catalogs {
             table: tables,
             publications: publication_count,
+            await_cluster: Arc::default(),
         };
         (publisher, catalogs)
     }
@@ -100,6 +104,16 @@ impl Catalogs {
         let (catalogs, publishers): (Vec<_>, Vec<_>) = slots.unzip();
         publisher.set(catalogs.into_iter().map(Arc::new), default);
         (reader, publishers)
+    }
+
+    /// Notes whether the cluster has yet to name its catalogs.
+    pub fn set_awaits_cluster(&self, awaits: bool) {
+        self.await_cluster.store(awaits, Ordering::Relaxed);
+    }
+
+    /// Whether the cluster has yet to name its catalogs: more may come.
+    pub fn awaits_cluster(&self) -> bool {
+        self.await_cluster.load(Ordering::Relaxed)
     }
 
     /// The catalogs, sorted by name.

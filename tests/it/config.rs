@@ -362,6 +362,31 @@ fn settings_of_the_cluster_that_cannot_work_are_refused() {
             "webhook needs cluster_catalogs = \"own\"",
         ),
         (own, "which requires a client certificate"),
+        (
+            "selector = \"a=b=c,,\"",
+            "almanac.toml:2:12: \"a=b=c,,\" is no label selector",
+        ),
+        (
+            "namespace = \"A_B\"",
+            "almanac.toml:2:13: \"A_B\" is no namespace",
+        ),
+        ("namespace = \"\"", "\"\" is no namespace"),
+        (
+            "[registries]\nimage_policy_namespace = \"A_\"",
+            "almanac.toml:3:26: \"A_\" is no namespace",
+        ),
+        (
+            "cluster_catalogs = \"own\"\nservice_url = \"http://x/y?z#f\"",
+            "service_url \"http://x/y?z#f\" is no URL",
+        ),
+        (
+            "cluster_catalogs = \"follow\"\nservice_url = \"https://x\"",
+            "service_url is for cluster_catalogs = \"own\" alone",
+        ),
+        (
+            "cluster_catalogs = \"follow\"\nnamespace = \"x\"",
+            "namespace is for cluster_catalogs = \"own\" alone",
+        ),
     ] {
         let found = of_file(&format!("[kubernetes]\n{text}")).unwrap_err();
         assert!(found.contains(message), "{text}\n  gives {found}");
@@ -654,6 +679,7 @@ fn the_sample_shows_the_defaults() {
         "#name_prefix",
         "#webhook",
         "#namespace",
+        "#service_url",
         "#selector",
         "#url",
         "#kubeconfig",

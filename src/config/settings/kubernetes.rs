@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::config::cluster_names::{Namespace, Selector};
 use crate::config::layer::layer;
 use crate::config::value::{Address, deserialized_from_text};
 use crate::kubernetes::{ClusterCatalogs, SecretName};
@@ -19,7 +20,7 @@ pub struct KubernetesSettings {
 
     /// A label selector for them; only in the file.
     #[arg(skip)]
-    pub selector: Option<String>,
+    pub selector: Option<Selector>,
 
     /// The kubeconfig for the settings in \[kubernetes\]
     /// [default: KUBECONFIG, else the service account of the pod]
@@ -28,7 +29,7 @@ pub struct KubernetesSettings {
 
     /// The namespace of the leader's Lease; only in the file.
     #[arg(skip)]
-    pub namespace: Option<String>,
+    pub namespace: Option<Namespace>,
 
     /// The URL of almanac in the status of `ClusterCatalogs`; only in the file.
     #[arg(skip)]

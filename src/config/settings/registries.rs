@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::config::cluster_names::Namespace;
 use crate::config::layer::layer;
 use crate::config::value::{Host, Timeout};
 
@@ -59,7 +60,7 @@ pub struct RegistrySettings {
 
     /// The namespace whose `ImagePolicy` objects apply
     #[arg(long, value_name = "NAMESPACE")]
-    pub image_policy_namespace: Option<String>,
+    pub image_policy_namespace: Option<Namespace>,
 
     /// The folder that tells where signatures are stored (registries.d)
     /// [default: the folder of podman]

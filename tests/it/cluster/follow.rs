@@ -9,7 +9,9 @@ use serde_json::Value;
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::api_server::{ApiServer, CATALOGS, Fault, cluster_catalog, resolve};
 use crate::support::catalog::{Catalog, Format};
+use crate::support::http::ask;
 use crate::support::image::{Built, Image};
+use crate::support::port::free_port;
 use crate::support::program::{PATIENCE, STEP, Start};
 use crate::support::upstream::Upstream;
 
@@ -203,8 +205,37 @@ fn a_forbidden_verb_is_named_with_its_resource() {
     assert_eq!(health.status.code(), Some(0), "{health:#?}");
     assert!(health.stdout.starts_with("ready; "), "{health:#?}");
     assert!(health.stdout.contains(wanted), "{health:#?}");
+    let home = |almanac: &mut Almanac| {
+        let http = almanac.program.address("http");
+        let accept = [("Accept", "text/html")];
+        ask(http, "GET", "/", &accept, b"").unwrap().text()
+    };
+    let unknown = "The catalogs of the cluster are not known yet";
+    let text = home(&mut almanac);
+    assert!(text.contains(unknown), "{text}");
+    assert!(!text.contains("that you may read"), "{text}");
     api.recover();
     almanac.until_names(&["a"]);
+    let begin = Instant::now();
+    while home(&mut almanac).contains(unknown) {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(STEP);
+    }
+}
+
+#[test]
+fn an_api_server_that_cannot_be_reached_is_named_by_almanac_alone() {
+    let api = ApiServer::start();
+    let (path, closed) = (api.kubeconfig(), free_port().to_string());
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace(&api.address.to_string(), &closed)).unwrap();
+    let text = format!("[kubernetes]\ncluster_catalogs = \"follow\"\nkubeconfig = {path:?}\n");
+    let mut almanac = Almanac::start(&text);
+    let wanted = format!("cannot reach the API server http://{closed}: ");
+    let named = |log: &str| log.contains(&wanted);
+    almanac.program.wait_for_log("the address", named);
+    let log = almanac.program.log();
+    assert!(!log.contains("kube_client"), "{log}");
 }
 
 #[test]

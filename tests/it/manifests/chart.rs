@@ -95,6 +95,41 @@ fn values_that_cannot_work_are_refused() {
         ("--set=settings.polll=10m", "polll"),
         ("--set=settings.log.fromat=json", "fromat"),
         ("--set=catalogs[0].settings.pol=1m", "pol"),
+        // What almanac would refuse at its start.
+        ("--set=settings.poll=abc", "settings.poll"),
+        (
+            "--set=settings.kubernetes.cluster_catalogs=maybe",
+            "cluster_catalogs",
+        ),
+        (
+            "--set=settings.kubernetes.pull_secret=foo",
+            "kubernetes.pull_secret",
+        ),
+        (
+            "--set=settings.kubernetes.mirror_sets=yes",
+            "kubernetes.mirror_sets",
+        ),
+        (
+            "--set=settings.kubernetes.namespace=A_B",
+            "kubernetes.namespace",
+        ),
+        (
+            "--set=settings.kubernetes.cluster_catalogs=own,settings.kubernetes.webhook=:9443",
+            "webhook needs tls.mode",
+        ),
+        (
+            "--set=settings.kubernetes.cluster_catalogs=own,settings.kubernetes.webhook=:9443,\
+             settings.http_tls.client_ca=/ca,tls.mode=secret",
+            "needs client_certificates",
+        ),
+        (
+            "--set=settings.kubernetes.cluster_catalogs=follow,settings.kubernetes.namespace=a",
+            "cluster_catalogs: own alone",
+        ),
+        (
+            "--set=settings.http_tls.min_version=cluster",
+            "http_tls needs tls.mode",
+        ),
     ] {
         let output = helm(&[&words[..], &[change]].concat());
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -15,6 +15,8 @@ pub struct PolicyFiles {
     /// Files, or folders of such, with `ClusterImagePolicy` and `ImagePolicy`
     /// objects of OpenShift (YAML, JSON). Each must exist.
     pub objects: Vec<PathBuf>,
+    /// One of them that appears later, and the reason to tell until then.
+    pub awaited: Option<(PathBuf, String)>,
     /// The namespace whose `ImagePolicy` objects apply.
     pub namespace: Option<String>,
     /// Where signatures are stored apart from the registry.

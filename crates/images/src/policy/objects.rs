@@ -28,6 +28,12 @@ pub(super) fn read(files: &PolicyFiles) -> Result<Vec<ImagePolicy>, FileError> {
         Ok(())
     };
     for path in &files.objects {
+        if let Some((awaited, reason)) = &files.awaited
+            && awaited == path
+            && matches!(path.try_exists(), Ok(false))
+        {
+            return Err(FileError::content(FileKind::Policy, path, reason));
+        }
         if path.is_dir() {
             for file in config_files::list(FileKind::Policy, path, &[".yaml", ".yml", ".json"])? {
                 add(file_objects(&file)?, &file)?;

@@ -171,6 +171,24 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.olm.v1.enabled (not .Values.olm.v1.host) (eq .Values.tls.mode "none") -}}
 {{- fail "olm.v1.enabled needs tls.mode: catalogd pulls over HTTPS only" -}}
 {{- end -}}
+{{- $kubernetes := include "almanac.kubernetes" . | fromJson -}}
+{{- range $key := list "webhook" "namespace" "service_url" -}}
+{{- if and (hasKey $kubernetes $key) (ne $named "own") -}}
+{{- fail (printf "settings.kubernetes.%s is for cluster_catalogs: own alone" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- $tls := .Values.settings.http_tls | default dict -}}
+{{- if and (eq .Values.tls.mode "none") (not (and (hasKey $tls "certificate") (hasKey $tls "key"))) -}}
+{{- if hasKey $kubernetes "webhook" -}}
+{{- fail "settings.kubernetes.webhook needs tls.mode: the API server asks over TLS" -}}
+{{- end -}}
+{{- if $tls -}}
+{{- fail "settings.http_tls needs tls.mode, or a certificate and a key there" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (hasKey $kubernetes "webhook") (hasKey $tls "client_ca") (ne (get $tls "client_certificates") "optional") -}}
+{{- fail "settings.kubernetes.webhook needs client_certificates: optional in settings.http_tls: the API server shows none" -}}
+{{- end -}}
 {{- range $label := list "olm.managed" "olm.catalogSource" -}}
 {{- if hasKey $.Values.podLabels $label -}}
 {{- fail (printf "podLabels: OLM deletes pods with the label %s that it did not create" $label) -}}

@@ -40,9 +40,12 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         .collect();
         let body = html! {
             h1 { "Catalogs" }
-            @if catalogs.is_empty() {
+            @if query.awaits_cluster() {
+                (empty(html! { p { "The catalogs of the cluster are not known yet. The log and the admin port have the reason." } }))
+            } @else if catalogs.is_empty() {
                 (empty(html! { p { "There is no catalog that you may read. If yours has a token, " a href="/sign-in" { "sign in" } "." } }))
-            } @else {
+            }
+            @if !catalogs.is_empty() {
                 p.lead {
                     (count(total)) " packages in " (count(catalogs.len() as u64)) " catalogs, each counted once in every catalog that has it"
                     @if !query.reader.is_known() { " · " a href="/sign-in" { "sign in" } }

@@ -88,6 +88,11 @@ impl QueryRequest {
 }
 
 impl AcrossQuery {
+    /// Whether the cluster has yet to name its catalogs.
+    pub(in crate::serve::http) fn awaits_cluster(&self) -> bool {
+        self.all.awaits_cluster()
+    }
+
     /// A parameter of the path.
     pub(in crate::serve::http) fn path(&self, key: &str) -> &str {
         value(&self.path, key)

@@ -23,7 +23,11 @@ impl PassHours {
     /// Counts a pass.
     pub fn add(&mut self, ended: SystemTime, failed: bool) {
         let hour = hour(ended);
-        // The clock may have been set back: then the last hour counts.
+        // The clock may have been wrong: hours that are still to come would hide this one.
+        while self.0.back().is_some_and(|(last, _)| *last > hour + 1) {
+            self.0.pop_back();
+        }
+        // It may have been set back a little: then the last hour counts.
         if self.0.back().is_none_or(|(last, _)| *last < hour) {
             self.0.push_back((hour, PassHour::default()));
         }
@@ -68,8 +72,8 @@ mod tests {
         for (hour, failed) in [(100, false), (100, true), (102, false), (125, true)] {
             passes.add(at(hour), failed);
         }
-        // A clock that was set back changes no earlier hour.
-        passes.add(at(50), false);
+        // A clock that was set back a little changes no earlier hour.
+        passes.add(at(124), false);
         let hours = passes.until(at(126));
         let told = |at: usize| (hours[at].passes, hours[at].failed);
         assert_eq!(told(HOURS - 2), (2, 1));
@@ -77,6 +81,13 @@ mod tests {
         let all: u32 = hours.iter().map(|hour| hour.passes).sum();
         assert_eq!(all, 2);
         assert_eq!(passes.until(at(125))[0].passes, 1);
+        // A clock that was far ahead hides nothing once it is right.
+        passes.add(at(9_000), false);
+        passes.add(at(126), false);
+        passes.add(at(127), false);
+        let hours = passes.until(at(127));
+        let last: Vec<u32> = hours[HOURS - 3..].iter().map(|hour| hour.passes).collect();
+        assert_eq!(last, [2, 1, 1]);
         for hour in 200..300 {
             passes.add(at(hour), false);
         }

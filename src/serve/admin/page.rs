@@ -199,13 +199,20 @@ fn row(catalog: &CatalogStatus) -> Markup {
             td { (when(&catalog.next_pass)) }
             td { (passes(&catalog.passes)) }
             td { (catalog.failures) }
-            td { (catalog.problems.len()) }
             td {
-                (text(&catalog.last_error))
+                (catalog.problems.len())
+                @if !catalog.refused.is_empty() { ", refused: " (catalog.refused.len()) }
+            }
+            td {
+                // It would repeat the first of the refused ones.
+                @if catalog.refused.is_empty() { (text(&catalog.last_error)) }
                 @if let Some(damage) = &catalog.damage { (damaged(&damage.found, &damage.damaged)) }
                 @if !catalog.refused.is_empty() {
                     p { "Refused by the last pass:" }
-                    ul { @for problem in catalog.refused.iter().take(SHOWN) { li { (problem.message) } } }
+                    ul { @for problem in catalog.refused.iter().take(SHOWN) { li {
+                        @if let Some(position) = &problem.position { code { (position) } " " }
+                        (problem.message)
+                    } } }
                     @if let Some(more) = catalog.refused.len().checked_sub(SHOWN).filter(|more| *more > 0) {
                         p { "… and " (more) " more" }
                     }

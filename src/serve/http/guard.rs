@@ -95,7 +95,7 @@ fn respond(catalog: &str, denied: Denied, page: Option<Response>) -> Response {
         ),
         Denied::TokenInvalid => (
             StatusCode::UNAUTHORIZED,
-            "the bearer token is not valid",
+            "the token is not valid",
             Some("Bearer realm=\"almanac\", error=\"invalid_token\""),
         ),
         // No header would help, so there is no challenge.

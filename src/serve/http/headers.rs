@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 /// `Retry-After` of a catalog that is not loaded, in seconds.
@@ -15,6 +15,14 @@ pub(super) const RETRY_SECONDS: &str = "5";
 /// Keeps browsers from guessing another media type.
 pub(super) fn no_sniffing(headers: &mut HeaderMap) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+/// Tells caches that the response depends on `Accept`, once.
+pub(super) fn vary_by_accept(headers: &mut HeaderMap) {
+    let accept = HeaderValue::from_static("Accept");
+    if !headers.get_all(VARY).iter().any(|value| *value == accept) {
+        headers.append(VARY, accept);
+    }
 }
 
 /// A response without a body, and without the headers that describe one.

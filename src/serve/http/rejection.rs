@@ -4,12 +4,12 @@
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
 use crate::name::{CatalogName, NameError};
 use crate::serve::http::encoding::accepts_named;
-use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing};
+use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing, vary_by_accept};
 use crate::serve::http::queries::problem::Problem;
 
 /// The media type of problems.
@@ -145,12 +145,11 @@ pub(super) async fn describe(request: Request, next: Next) -> Response {
             described.headers.insert(ALLOW, allowed);
         }
         parts.headers.extend(described.headers);
+        parts.extensions.extend(described.extensions);
         parts.headers.remove(http::header::CONTENT_LENGTH);
         response = Response::from_parts(parts, body);
     }
-    response
-        .headers_mut()
-        .append(VARY, HeaderValue::from_static("Accept"));
+    vary_by_accept(response.headers_mut());
     response
 }
 

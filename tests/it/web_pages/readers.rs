@@ -152,6 +152,7 @@ fn a_closed_catalog_is_on_no_page_without_its_token() {
     ] {
         let asked = get(path, None);
         assert_eq!(asked.status, 401, "{path}");
+        assert!(asked.text().contains("href=\"/sign-in\""), "{path}");
         let challenge = asked.header("www-authenticate").unwrap();
         assert!(
             challenge.starts_with("Basic realm=\"almanac\""),

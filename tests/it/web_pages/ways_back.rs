@@ -305,3 +305,79 @@ fn refused_content_is_told_with_its_problem_and_its_line() {
     let text = text_of(&served, "/problems");
     assert!(text.contains("nothing wrong"), "{text}");
 }
+
+#[test]
+fn a_catalog_without_content_is_not_loaded_wherever_it_is_named() {
+    let served = served();
+    for path in [
+        "/compare/diff?from=sample&to=later",
+        "/mirror?pick=later/ferry-operator",
+        "/api/v1/plan?package=ferry-operator&from=2.0.0&catalog=sample&catalog=later",
+    ] {
+        let reply = page(&served, path);
+        assert_eq!(reply.status, 503, "{path}: {}", reply.text());
+        assert!(reply.text().contains("not loaded yet"), "{path}");
+    }
+}
+
+#[test]
+fn a_version_of_another_channel_and_an_unknown_one_are_told() {
+    let served = served();
+    let package = "/catalogs/sample/packages/ferry-operator";
+    let reply = page(
+        &served,
+        &format!("{package}/install?channel=v1&version=2.1.0"),
+    );
+    assert_eq!(reply.status, 404);
+    let text = reply.text();
+    assert!(text.contains("it is in v2"), "{text}");
+    assert!(!text.contains("did you mean"), "{text}");
+    let text = text_of(&served, &format!("{package}/updates?from=9.9.9"));
+    assert!(text.contains("the nearest versions are 2."), "{text}");
+    let text = text_of(&served, &format!("{package}/updates?from=2.0.0"));
+    assert!(!text.contains("the nearest versions"), "{text}");
+}
+
+#[test]
+fn a_link_for_a_content_has_the_digits_of_one() {
+    let served = served();
+    let package = "/catalogs/sample/packages/ferry-operator";
+    assert_eq!(page(&served, &format!("{package}?at=zzz")).status, 400);
+    let text = text_of(&served, &format!("{package}?at=ffffff"));
+    assert!(
+        text.contains("This link was made for the content"),
+        "{text}"
+    );
+    let path = "/compare/diff?from=sample%40ffffff&to=sample";
+    let reply = page(&served, path);
+    assert_eq!(reply.status, 404);
+    let text = reply.text();
+    assert_sound(path, &text);
+    assert!(
+        text.contains("name=\"from\" value=\"sample@ffffff\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_unknown_page_names_no_description_of_the_api() {
+    let served = served();
+    for path in ["/foo", "/catalogs/sample/packages"] {
+        let reply = page(&served, path);
+        assert_eq!(reply.status, 404, "{path}");
+        let text = reply.text();
+        assert!(text.contains("There is no such page."), "{path}: {text}");
+        assert!(!text.contains("openapi.json lists"), "{path}: {text}");
+        let vary: Vec<&str> = reply
+            .headers
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case("vary"))
+            .map(|(_, value)| value.as_str())
+            .collect();
+        let accept = vary.iter().filter(|value| **value == "Accept");
+        assert_eq!(accept.count(), 1, "{path}: {vary:?}");
+    }
+    let longer = page(&served, "/catalogs/sample/");
+    assert_eq!(longer.status, 308, "{}", longer.text());
+    assert_eq!(longer.header("location"), Some("/catalogs/sample"));
+}

@@ -43,6 +43,7 @@ pub fn listed(names: &BTreeSet<&str>) -> String {
     let shown = shown.join(", ");
     match names.len().saturating_sub(LISTED) {
         0 => format!("; there are {shown}"),
+        1 => format!("; there are {shown} and 1 other"),
         more => format!("; there are {shown} and {more} others"),
     }
 }

@@ -138,6 +138,12 @@ pub fn plan<'a>(
         channel = step.channel;
         before = installed_as(entry);
     }
+    // A step leads to some of what the steps before seem to pass over.
+    let reached_by: HashSet<&str> = steps.iter().map(|step| step.to).collect();
+    for step in &mut steps {
+        step.passed_over
+            .retain(|passed| !reached_by.contains(passed.name));
+    }
     Plan {
         rules,
         steps,

@@ -121,6 +121,24 @@ fn a_version_that_olm_v0_never_installs_is_not_reached() {
 }
 
 #[test]
+fn a_step_passes_over_nothing_that_a_later_one_reaches() {
+    let channels = vec![channel(
+        "stable",
+        "v1.0.1-1",
+        vec![
+            entry("v1.0.1-1", "v1.0.1", &[], ""),
+            entry("v1.0.1", "v1.0.0", &[], ""),
+            entry("v1.0.0", "", &[], ""),
+        ],
+    )];
+    let plan = plan(&channels, &installed("v1.0.0"), None, Rules::V0);
+    let steps: Vec<(&str, usize)> = (plan.steps.iter())
+        .map(|step| (step.to, step.passed_over.len()))
+        .collect();
+    assert_eq!(steps, [("v1.0.1", 0), ("v1.0.1-1", 0)]);
+}
+
+#[test]
 fn a_step_names_what_it_passes_over_and_why() {
     let channels = channels();
     let plan = plan(&channels, &installed("v1.0.0"), None, Rules::V0);

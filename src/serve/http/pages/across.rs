@@ -47,7 +47,7 @@ fn installed_in(query: &AcrossQuery, package: &str, version: &str) -> Result<Mar
                     @match (has, next) {
                         (true, _) => (badge("good", "has it")),
                         (false, Some(_)) => (badge("good", "takes it by an edge")),
-                        (false, None) => (badge("error", "no edge")),
+                        (false, None) => (badge("error", "not here, and no edge")),
                     }
                     @if let Some((name, version)) = next {
                         " updates to "

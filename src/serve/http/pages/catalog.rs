@@ -5,7 +5,7 @@ use maud::html;
 
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{
-    count, counted, fold, icon, notice, problem_counts, short_name, states, table,
+    counted, fold, icon, notice, problem_counts, short_name, states, table,
 };
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::request::{NOTHING_TO_SERVE, UNREAD, configured, run};
@@ -42,8 +42,10 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         let body = html! {
             h1 { (name) }
             p.lead {
-                (count(packages.len() as u64)) " packages, " (count(revision.counts.bundles))
-                " bundles, " (count(revision.counts.channels)) " channels"
+                @let counts = &revision.counts;
+                (counted(counts.packages, "package")) ", " (counted(counts.bundles, "bundle"))
+                ", " (counted(counts.channels, "channel"))
+                @if counts.quarantined > 0 { "; " (counted(counts.quarantined, "package")) " left out for errors" }
             }
             @match catalog.stale() {
                 None => {},

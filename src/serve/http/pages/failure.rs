@@ -10,8 +10,10 @@ use http::{HeaderValue, Method, StatusCode};
 use maud::{Markup, html};
 
 use crate::serve::http::encoding::accepts_named;
+use crate::serve::http::headers::vary_by_accept;
 use crate::serve::http::pages::frame::{Page, render};
 use crate::serve::http::pages::package::subject::tabs;
+use crate::serve::http::pages::text::sentence;
 use crate::serve::http::pages::{links, mirror, policy, sign_in};
 use crate::serve::http::queries::parameters::MAX_PARAMETERS;
 use crate::serve::http::queries::problem::{Problem, cut};
@@ -53,9 +55,7 @@ pub(in crate::serve::http) async fn describe(request: Request, next: Next) -> Re
         .headers
         .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     parts.headers.insert(CONTENT_LENGTH, text.len().into());
-    parts
-        .headers
-        .append(VARY, HeaderValue::from_static("Accept"));
+    vary_by_accept(&mut parts.headers);
     let body = if head {
         Body::empty()
     } else {
@@ -106,7 +106,14 @@ fn page(problem: &Problem, path: &str, query: &str) -> Page {
     let body = html! {
         @if let Some((catalog, package)) = &of_package { (tabs(catalog, package, None, |_| 0)) }
         h1 { (problem.title()) }
-        p.lead { (sentence(problem.detail())) }
+        @if problem.kind() == "unknown-path" {
+            p.lead { "There is no such page." }
+        } @else {
+            p.lead { (sentence(problem.detail())) }
+        }
+        @if problem.status() == 401 && path != "/sign-in" {
+            p { a href="/sign-in" { "Sign in" } ": give the token of the catalog as the password; any user name will do." }
+        }
         @if !near.is_empty() {
             h2 { "Similar names" }
             ul.links { @for (name, link) in &near { li { a href=(link) { (name) } } } }
@@ -260,21 +267,6 @@ fn beside(kind: &str, path: &str, name: &str) -> Option<String> {
     let escaped = links::across(name);
     escaped.rsplit('/').next()?.clone_into(place);
     Some(segments.join("/"))
-}
-
-/// A detail with a capital at its beginning and a point at its end.
-fn sentence(detail: &str) -> String {
-    let mut signs = detail.chars();
-    let mut text: String = signs
-        .next()
-        .into_iter()
-        .flat_map(char::to_uppercase)
-        .collect();
-    text.extend(signs);
-    if !text.ends_with(['.', '?', '!']) {
-        text.push('.');
-    }
-    text
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use tokio::runtime::Handle;
 
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::{badge, count, empty, problem_counts, table};
+use crate::serve::http::pages::parts::{badge, count, counted, empty, problem_counts, table};
 use crate::serve::http::pages::text::{date, short};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
@@ -47,7 +47,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
             }
             @if !catalogs.is_empty() {
                 p.lead {
-                    (count(total)) " packages in " (count(catalogs.len() as u64)) " catalogs, each counted once in every catalog that has it"
+                    (counted(total, "package")) " in " (counted(catalogs.len(), "catalog")) ", each counted once in every catalog that has it"
                     @if !query.reader.is_known() { " · " a href="/sign-in" { "sign in" } }
                 }
                 (table("Catalogs", &head, html! {

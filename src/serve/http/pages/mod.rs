@@ -39,10 +39,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Router, middleware};
-use http::header::VARY;
-use http::{HeaderValue, Method};
+use http::Method;
 
 use crate::serve::http::encoding::accepts_named;
+use crate::serve::http::headers::vary_by_accept;
 use crate::serve::http::queries::history;
 use crate::serve::http::queries::request::QueryRequest;
 use crate::snapshot::Catalogs;
@@ -105,7 +105,6 @@ pub(super) async fn instead(
     } else {
         next.run(request).await
     };
-    let vary = HeaderValue::from_static("Accept");
-    response.headers_mut().append(VARY, vary);
+    vary_by_accept(response.headers_mut());
     response
 }

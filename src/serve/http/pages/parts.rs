@@ -125,9 +125,10 @@ pub(super) fn count(number: impl TryInto<u64>) -> String {
 }
 
 /// A number with its noun: `1 package`, `2 packages`.
-pub(super) fn counted(number: usize, noun: &str) -> String {
+pub(super) fn counted(number: impl TryInto<u64>, noun: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
     let end = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{end}", count(number as u64))
+    format!("{} {noun}{end}", count(number))
 }
 
 /// The problems of a catalog, each with its position and advice.
@@ -192,8 +193,8 @@ mod tests {
         ] {
             assert_eq!(count(number), wanted);
         }
-        assert_eq!(counted(1, "package"), "1 package");
-        assert_eq!(counted(1_200, "package"), "1,200 packages");
+        assert_eq!(counted(1_u64, "package"), "1 package");
+        assert_eq!(counted(1_200_u64, "package"), "1,200 packages");
     }
 
     #[test]

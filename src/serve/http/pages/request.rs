@@ -8,7 +8,7 @@ use crate::name::CatalogName;
 use crate::serve::http::pages::frame::{Around, Page, render};
 use crate::serve::http::pages::policy::{HTML, OfPage};
 use crate::serve::http::queries::across::{self, AcrossQuery};
-use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::QueryRequest;
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::serve::worker_pool::WorkerPool;
@@ -64,7 +64,11 @@ pub(super) fn parse(
     mut request: QueryRequest,
     known: &'static [&'static str],
 ) -> Result<PageRequest, Problem> {
-    let at = request.take("at");
+    let at = request
+        .take("at")
+        .map(|at| content(&at))
+        .transpose()?
+        .flatten();
     let given = request.query().to_owned();
     let (query, context) = request.parse_across(known)?;
     let sign = if given.is_empty() { "" } else { "?" };
@@ -74,6 +78,19 @@ pub(super) fn parse(
         context,
         at,
     })
+}
+
+/// The digits of `at`, the beginning of the digest of a content.
+fn content(at: &str) -> Result<Option<String>, Problem> {
+    let digits = at.strip_prefix("sha256:").unwrap_or(at);
+    if digits.len() > 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let detail = format!(
+            "at is the beginning of the digest of a content, in hexadecimal digits, and not {:?}",
+            cut(at)
+        );
+        return Err(Problem::invalid_parameter("at", detail));
+    }
+    Ok((!digits.is_empty()).then(|| digits.to_ascii_lowercase()))
 }
 
 /// Makes a page of a request that was read before.

@@ -16,3 +16,18 @@ pub(in crate::serve) fn date(rfc3339: &str) -> Markup {
     };
     html! { time datetime=(rfc3339) { (shown) } }
 }
+
+/// A detail with a capital at its beginning and a point at its end.
+pub(super) fn sentence(detail: &str) -> String {
+    let mut signs = detail.chars();
+    let mut text: String = signs
+        .next()
+        .into_iter()
+        .flat_map(char::to_uppercase)
+        .collect();
+    text.extend(signs);
+    if !text.ends_with(['.', '?', '!']) {
+        text.push('.');
+    }
+    text
+}

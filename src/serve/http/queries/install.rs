@@ -116,7 +116,10 @@ pub(in crate::serve::http) fn installation<T>(
         Problem::unknown("channel", wanted.unwrap_or_default(), names)
     })?;
     let pinned = match parameters.get("version") {
-        Some(version) => entry(std::slice::from_ref(channel), Some(version))?,
+        Some(version) => {
+            let own = entry(std::slice::from_ref(channel), Some(version));
+            own.map_err(|problem| elsewhere(channel, all, version).unwrap_or(problem))?
+        }
         None => None,
     };
     let head = channel.entries.iter();
@@ -192,6 +195,27 @@ pub(in crate::serve::http) fn installation<T>(
         bundle,
         warnings,
     })
+}
+
+/// The problem with a version that other channels have.
+fn elsewhere(
+    channel: &ChannelRecord<'_>,
+    all: &[ChannelRecord<'_>],
+    version: &str,
+) -> Option<Problem> {
+    let has = |one: &&ChannelRecord<'_>| {
+        let found = entry(std::slice::from_ref(*one), Some(version));
+        found.is_ok_and(|found| found.is_some())
+    };
+    let others: Vec<&str> = all.iter().filter(has).map(|one| &*one.name).collect();
+    let detail = format!(
+        "the channel {:?} has no version {:?}; it is in {}",
+        cut(&channel.name),
+        cut(version),
+        cut(&others.join(", "))
+    );
+    let problem = Problem::new(StatusCode::NOT_FOUND, "unknown-version", detail);
+    (!others.is_empty()).then(|| problem.about("version"))
 }
 
 /// How a package is installed.

@@ -8,7 +8,7 @@ use crate::answers::rest::records::ChannelRecord;
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::queries::response::QueryResponse;
-use crate::serve::http::queries::updates::installed;
+use crate::serve::http::queries::updates::{installed, unknown};
 
 /// The fields of the answer, in their order.
 const FIELDS: &[&str] = &[
@@ -20,6 +20,8 @@ const FIELDS: &[&str] = &[
     "quarantined",
     "reached",
     "steps",
+    "hint",
+    "suggestions",
 ];
 
 #[derive(Serialize)]
@@ -33,6 +35,12 @@ struct PlanRecord<'a> {
     quarantined: bool,
     reached: bool,
     steps: Vec<PlanStep<'a>>,
+    /// Present when `from` is not in the catalog.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    /// The nearest versions in the catalog, if so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    suggestions: Vec<String>,
 }
 
 /// The steps of an update.
@@ -62,6 +70,7 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
         .map(|to| target(&all, to))
         .transpose()?;
     let found = plan(&all, &start, to, rules);
+    let (hint, suggestions) = unknown(&package.name, &all, &start, &from).unzip();
     let record = PlanRecord {
         package: &package.name,
         rules,
@@ -71,6 +80,8 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
         quarantined: package.quarantined,
         reached: found.reached,
         steps: found.steps,
+        hint,
+        suggestions: suggestions.unwrap_or_default(),
     };
     Ok(QueryResponse::Object {
         json: json(&record)?,

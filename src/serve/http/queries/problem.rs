@@ -107,7 +107,7 @@ impl Problem {
         self
     }
 
-    fn about(mut self, parameter: &str) -> Self {
+    pub(crate) fn about(mut self, parameter: &str) -> Self {
         self.parameter = Some(cut(parameter));
         self
     }

@@ -106,8 +106,9 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
         .collect();
     let unknown = installed
         .as_ref()
-        .filter(|installed| !is_known(&all, installed));
-    let suggestions = unknown.map_or_else(Vec::new, |installed| nearest(&all, installed));
+        .zip(from.as_deref())
+        .and_then(|(installed, from)| unknown(&package.name, &all, installed, from));
+    let (hint, suggestions) = unknown.unzip();
     let updates = Updates {
         package: &package.name,
         from: installed.as_ref().map(|installed| From {
@@ -131,16 +132,27 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
                 .map(|channel| path(channel, installed.as_ref()))
                 .collect()
         },
-        hint: from
-            .as_deref()
-            .filter(|_| unknown.is_some())
-            .map(|from| hint(&package.name, from, &suggestions)),
-        suggestions,
+        hint,
+        suggestions: suggestions.unwrap_or_default(),
     };
     Ok(QueryResponse::Object {
         json: json(&updates)?,
         fields: FIELDS,
     })
+}
+
+/// A sentence about an installed bundle that no channel has, and the nearest versions.
+pub(in crate::serve::http) fn unknown(
+    package: &str,
+    channels: &[ChannelRecord<'_>],
+    installed: &Installed<'_>,
+    from: &str,
+) -> Option<(String, Vec<String>)> {
+    if is_known(channels, installed) {
+        return None;
+    }
+    let nearest = nearest(channels, installed);
+    Some((hint(package, from, &nearest), nearest))
 }
 
 /// Whether an entry has the name or the version of the installed bundle.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use axum::response::Response;
 use maud::html;
 
+use crate::answers::rest::records::percent_encoded;
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::parts::{badge, code, counted, empty, fold, notice, table};
 use crate::serve::http::pages::{links, request};
@@ -63,7 +64,16 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                     }
                 }
             };
-            let twin = whole.unwrap_or_else(|| subject.own_api(""));
+            let twin = match shown.name() {
+                Some(name) => links::with(
+                    &subject.api(&format!("bundles/{}", percent_encoded(name))),
+                    &[
+                        ("package", subject.record.name.as_str()),
+                        ("fields", "name,image,relatedImages"),
+                    ],
+                ),
+                None => subject.own_api(""),
+            };
             Ok(subject.page("images", &body).twin(twin))
         })
     })

@@ -10,13 +10,14 @@ use crate::answers::rest::records::ChannelRecord;
 use crate::answers::rest::updates::{Edge, Installed};
 use crate::serve::http::pages::package::subject::{Subject, channel_field, version_field};
 use crate::serve::http::pages::parts::{badge, counted, empty, fold, notice};
+use crate::serve::http::pages::text::sentence;
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::across::plan::{way, words};
 use crate::serve::http::queries::plan::{rules, subscribed, target};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
-use crate::serve::http::queries::updates::installed;
+use crate::serve::http::queries::updates::{installed, unknown};
 use fbc::document::Gvk;
 use fbc::presentation::BundleView;
 
@@ -71,6 +72,10 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
             @match &start {
                 None => (empty(html! { p { "Choose the installed version to see each step to the newest one." } })),
                 Some(start) => {
+                    @let from_text = from.as_deref().unwrap_or_default();
+                    @if let Some((hint, _)) = unknown(&record.name, &all, start, from_text) {
+                        (notice("warning", html! { p { (sentence(&hint)) } }))
+                    }
                     (planned(&subject, &plan(&all, start, target, rules), start, target, channel))
                     @if let (Some(from), None, Rules::V0) = (&from, target, rules) {
                         (other_ways(&subject, &all, start, (from, channel)))

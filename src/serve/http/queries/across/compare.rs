@@ -171,11 +171,7 @@ impl Side {
             Problem::missing_parameter(parameter, "name both catalogs by from and to")
         })?;
         let (name, wanted) = text.split_once('@').unwrap_or((text, ""));
-        let found = query.loaded().find(|(one, _)| one.as_str() == name);
-        let (catalog, snapshot) = found.ok_or_else(|| {
-            let names = query.loaded().map(|(one, _)| one.as_str());
-            Problem::unknown("catalog", name, names)
-        })?;
+        let (catalog, snapshot) = query.loaded_named(name)?;
         let content = if wanted.is_empty() {
             snapshot.revision().content
         } else {
@@ -184,7 +180,7 @@ impl Side {
             let found = contents.find(|content| content.hex().starts_with(wanted));
             found.ok_or_else(|| {
                 let detail = format!("the history of {catalog} has no content {:?}", cut(wanted));
-                Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail)
+                Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail).about(parameter)
             })?
         };
         Ok(Self {

@@ -363,13 +363,7 @@ fn selected(
     }
     let mut all = Vec::new();
     for (catalog, picks) in of_catalog {
-        let (name, snapshot) = query
-            .loaded()
-            .find(|(name, _)| name.as_str() == catalog)
-            .ok_or_else(|| {
-                let names = query.loaded().map(|(name, _)| name.as_str());
-                Problem::unknown("catalog", catalog, names)
-            })?;
+        let (name, snapshot) = query.loaded_named(catalog)?;
         let mut packages: BTreeMap<&str, PackageSelection> = BTreeMap::new();
         for (at, pick) in picks.iter().enumerate() {
             if let Some(other) = picks[..at].iter().find(|other| other.overlaps(pick)) {

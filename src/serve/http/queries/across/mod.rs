@@ -106,6 +106,22 @@ impl AcrossQuery {
         catalogs.filter_map(|(catalog, snapshot)| Some((&catalog.name, snapshot.as_ref()?)))
     }
 
+    /// The catalog of a name that the client gave, with its snapshot.
+    pub(in crate::serve::http) fn loaded_named(
+        &self,
+        name: &str,
+    ) -> Result<(&CatalogName, &Arc<Snapshot>), Problem> {
+        let mut catalogs = self.catalogs.iter();
+        let found = catalogs.find(|(catalog, _)| catalog.name.as_str() == name);
+        let (catalog, snapshot) = found.ok_or_else(|| {
+            let names = self.catalogs.iter().map(|(one, _)| one.name.as_str());
+            Problem::unknown("catalog", name, names)
+        })?;
+        let snapshot = snapshot.as_ref();
+        let snapshot = snapshot.ok_or_else(|| Problem::without_content(catalog))?;
+        Ok((&catalog.name, snapshot))
+    }
+
     /// Refuses the name of a catalog that the client may not read or that is none.
     pub(in crate::serve::http) fn check_catalog(&self, name: Option<&str>) -> Result<(), Problem> {
         let names = || self.catalogs.iter().map(|(one, _)| one.name.as_str());

@@ -45,11 +45,7 @@ pub(in crate::serve::http) fn way<T>(
     }
     let mut stored: Vec<(&str, Vec<Bytes>)> = Vec::new();
     for wanted in catalogs {
-        let found = query.loaded().find(|(name, _)| name.as_str() == *wanted);
-        let (name, snapshot) = found.ok_or_else(|| {
-            let names = query.loaded().map(|(name, _)| name.as_str());
-            Problem::unknown("catalog", wanted, names)
-        })?;
+        let (name, snapshot) = query.loaded_named(wanted)?;
         let answers = snapshot.package_answers(package);
         let records = answers.map_or_else(Vec::new, |answers| channels(snapshot, answers));
         stored.push((name.as_str(), records));

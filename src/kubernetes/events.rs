@@ -328,17 +328,18 @@ impl Recorder {
         } else {
             AFTER_FAILURE
         };
-        let rest = Rest {
-            until: Instant::now() + rest,
-            problem: problem.text.clone(),
-        };
-        let last = self.rests.insert(namespace.to_owned(), rest);
+        let last = self.rests.get(namespace);
         if last.is_none_or(|last| last.problem != problem.text) {
             tracing::warn!(
                 error = problem.text,
                 "an Event of Kubernetes is not written"
             );
         }
+        let rest = Rest {
+            until: Instant::now() + rest,
+            problem: problem.text,
+        };
+        self.rests.insert(namespace.to_owned(), rest);
     }
 }
 

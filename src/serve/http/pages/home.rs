@@ -114,12 +114,12 @@ fn row(catalog: &Catalog, snapshot: Option<&Snapshot>, sources: bool) -> Markup 
 }
 
 /// The state in words. Why a source cannot be read is told on the admin port only.
-fn state_of(state: State, stale: Option<Stale>, last: Option<std::time::SystemTime>) -> Markup {
+fn state_of(state: State, why: Option<Stale>, last: Option<std::time::SystemTime>) -> Markup {
     let since = last.map(|time| humantime::format_rfc3339_seconds(time).to_string());
     html! {
         @match state {
-            State::Serving if stale.is_some() => {
-                (badge("warning", if stale == Some(Stale::Refused) { "new content refused" } else { "not refreshed" }))
+            State::Serving if why.is_some() => {
+                (badge("warning", if why == Some(Stale::Refused) { "new content refused" } else { "not refreshed" }))
                 @if let Some(since) = &since { " last tried " (date(since)) }
             },
             State::Serving => (badge("good", "serving")),

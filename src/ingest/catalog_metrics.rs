@@ -99,7 +99,7 @@ pub(super) fn begin_passes(catalog: &CatalogName) {
 
 /// Begins to count the damaged files of a catalog, for the same reason.
 pub(super) fn begin_damage(catalog: &CatalogName) {
-    let encodings = Encoding::ALL.map(Encoding::file);
+    let encodings = Encoding::ALL.into_iter().flat_map(Encoding::files).copied();
     for file in store::FILES.into_iter().chain(encodings).chain([BLOB]) {
         damage(catalog, file).increment(0);
     }

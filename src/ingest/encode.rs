@@ -5,13 +5,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use metrics::{gauge, histogram};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
-use crate::store::{Encoding, FileSum, RevisionId, Store, StoreError};
+use crate::store::{Encoded, Encoding, RevisionId, Store, StoreError};
 
 /// The label of this stage, which is no stage of a pass.
 const STAGE: &str = "encode";
@@ -65,9 +64,9 @@ async fn complete(
         move || make(&store, &catalog, &snapshot, encoding, &stop)
     };
     let made = match aside(work).await {
-        Some(Ok(Some((file, sum)))) => {
-            let recorded = store.record_file(key.0, encoding.file(), &sum).await;
-            Some(recorded.map(|()| Some(file)))
+        Some(Ok(Some(encoded))) => {
+            let recorded = store.record_files(key.0, &encoded.sums).await;
+            Some(recorded.map(|()| Some(encoded.file)))
         }
         other => other.map(|made| made.map(|_| None)),
     };
@@ -109,7 +108,7 @@ fn make(
     snapshot: &Arc<Snapshot>,
     encoding: Encoding,
     stop: &CancellationToken,
-) -> Result<Option<(Bytes, FileSum)>, StoreError> {
+) -> Result<Option<Encoded>, StoreError> {
     snapshot.prepare_graphql();
     let go_on = || {
         let served = catalog.snapshot();
@@ -118,9 +117,9 @@ fn make(
     let made = store.encode(snapshot.revision(), encoding, snapshot.plain(), go_on);
     if encoding == Encoding::Gzip {
         match &made {
-            Ok(Some((file, _))) => {
-                let id = snapshot.revision().id;
-                snapshot.set_groups(store.groups(id, snapshot.lines(), file.clone()));
+            Ok(Some(encoded)) => {
+                let (id, packed) = (snapshot.revision().id, encoded.file.clone());
+                snapshot.set_groups(store.groups(id, snapshot.lines(), packed));
             }
             // The next revision gets the groups that this one got, unless there is nothing
             // to encode.

@@ -43,19 +43,22 @@ impl Repairer {
         }
     }
 
-    /// Takes a damaged encoding of a snapshot from all clients. It is encoded again.
+    /// Takes an encoding with a damaged file from all clients. It is encoded again.
     pub(super) async fn drop_encoding(
         &self,
         snapshot: &Snapshot,
         encoding: Encoding,
+        name: &str,
         damage: &Damage,
     ) {
         snapshot.set_encoded(encoding, None);
-        self.tell(encoding.file(), &damage.to_string());
+        self.tell(name, &damage.to_string());
         let store = &self.context.store;
-        let removed = store.remove_file(snapshot.revision().id, encoding.file());
-        if let Err(error) = removed.await {
-            tracing::warn!(%error, "cannot remove a damaged file");
+        for file in encoding.files() {
+            let removed = store.remove_file(snapshot.revision().id, file);
+            if let Err(error) = removed.await {
+                tracing::warn!(%error, "cannot remove a damaged file");
+            }
         }
         self.note(vec![damage.to_string()], Repair::Done);
         self.publisher.announce();

@@ -160,7 +160,7 @@ impl Scrubber {
             Err(error) => return tracing::warn!(%error, "cannot verify the stored files"),
         };
         for (name, sum) in sums {
-            let encoding = Encoding::ALL.into_iter().find(|one| one.file() == name);
+            let encoding = Encoding::of_file(&name);
             if encoding.is_some_and(|encoding| snapshot.encoded(encoding).is_none()) {
                 // It was not whole at the start, and is being encoded again.
                 continue;
@@ -176,7 +176,7 @@ impl Scrubber {
             match encoding {
                 Some(encoding) => {
                     self.repairer
-                        .drop_encoding(snapshot, encoding, &damage)
+                        .drop_encoding(snapshot, encoding, &name, &damage)
                         .await;
                 }
                 None => return self.repairer.withdraw(revision.id, &name, &damage).await,

@@ -74,6 +74,20 @@ impl Encoding {
         }
     }
 
+    /// The names of all files that are made and removed with it.
+    pub fn files(self) -> &'static [&'static str] {
+        match self {
+            Self::Gzip => &["all.gz", GROUPS],
+            Self::Zstd => &["all.zst"],
+        }
+    }
+
+    /// The encoding that a file of this name belongs to.
+    pub fn of_file(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|encoding| encoding.files().contains(&name))
+    }
+
     /// Whether the ends of a file show that it is complete and decodes to this.
     fn is_whole(self, file: &[u8], decoded: Decoded) -> bool {
         match self {
@@ -125,8 +139,8 @@ impl Store {
         })
     }
 
-    /// Makes the file of an encoding, opens it and returns its sums, which the
-    /// caller records. This takes a second per hundred megabytes; `go_on` is called
+    /// Makes the files of an encoding, opens the encoded one and returns the sums of
+    /// all, which the caller records. This takes a second per hundred megabytes; `go_on` is called
     /// meanwhile. `None` when it returned `false`, when the revision was removed, or
     /// when there are no lines: an empty file gains nothing.
     ///
@@ -138,7 +152,7 @@ impl Store {
         encoding: Encoding,
         plain: Plain,
         go_on: impl Fn() -> bool,
-    ) -> Result<Option<(Bytes, FileSum)>, StoreError> {
+    ) -> Result<Option<Encoded>, StoreError> {
         if plain.decoded.length == 0 {
             return Ok(None);
         }
@@ -165,19 +179,33 @@ impl Store {
         if !folder.is_dir() {
             return Ok(None);
         }
+        let mut sums = vec![(encoding.file(), sum)];
         if let Some(list) = list {
             let unfinished = temporary.path().join(GROUPS);
-            // Without the list, the next revision compresses everything.
-            if let Err(error) = replace(&unfinished, &folder.join(GROUPS), &list) {
-                tracing::warn!(%error, "the list of compressed groups could not be written");
+            match replace(&unfinished, &folder.join(GROUPS), &list) {
+                Ok(sum) => sums.push((GROUPS, sum)),
+                // Without the list, the next revision compresses everything.
+                Err(error) => {
+                    tracing::warn!(%error, "the list of compressed groups could not be written");
+                }
             }
         }
         let path = folder.join(encoding.file());
         fs::rename(&unfinished, &path).map_err(DiskError::at("create", &path))?;
         sync_folder(&folder)?;
         let file = self.map(revision.id, encoding.file());
-        Ok(Some((file.map_err(DiskError::at("open", &path))?, sum)))
+        let file = file.map_err(DiskError::at("open", &path))?;
+        Ok(Some(Encoded { file, sums }))
     }
+}
+
+/// An encoding that was made.
+#[derive(Debug)]
+pub struct Encoded {
+    /// The encoded lines.
+    pub file: Bytes,
+    /// The sums of its files, by name.
+    pub sums: Vec<(&'static str, FileSum)>,
 }
 
 /// A file that was written.
@@ -238,15 +266,19 @@ fn write(
 }
 
 /// Writes and syncs a file, then gives it its name.
-fn replace(unfinished: &Path, path: &Path, content: &[u8]) -> Result<(), DiskError> {
-    File::create_new(unfinished)
-        .and_then(|mut file| {
+fn replace(unfinished: &Path, path: &Path, content: &[u8]) -> Result<FileSum, DiskError> {
+    let sum = File::create_new(unfinished)
+        .and_then(|inner| {
+            let sums = Summing::default();
+            let mut file = Summed { inner, sums };
             file.write_all(content)?;
-            protect(&file)?;
-            file.sync_data()
+            protect(&file.inner)?;
+            file.inner.sync_data()?;
+            Ok(file.sums.finish())
         })
         .map_err(DiskError::at("write", unfinished))?;
-    fs::rename(unfinished, path).map_err(DiskError::at("create", path))
+    fs::rename(unfinished, path).map_err(DiskError::at("create", path))?;
+    Ok(sum)
 }
 
 fn low_half([a, b, c, d, ..]: [u8; 8]) -> [u8; 4] {

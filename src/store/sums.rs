@@ -133,8 +133,9 @@ impl Store {
     pub fn stamps(&self, revision: &Revision, encodings: &[Encoding]) -> Stamps {
         let folder = self.revision_folder(revision.id);
         let names = revision.files.keys().map(String::as_str);
-        let names = names.filter(|name| Encoding::ALL.iter().all(|one| one.file() != *name));
-        Stamps::of(&folder, names.chain(encodings.iter().map(|one| one.file())))
+        let names = names.filter(|name| Encoding::of_file(name).is_none());
+        let added = encodings.iter().flat_map(|one| one.files());
+        Stamps::of(&folder, names.chain(added.copied()))
     }
 
     /// The sums of a revision's files as they are now.
@@ -155,14 +156,16 @@ impl Store {
         Ok(sums.collect())
     }
 
-    /// Records the sums of a file that was added to a revision.
-    pub async fn record_file(
+    /// Records the sums of files that were added to a revision.
+    pub async fn record_files(
         &self,
         revision: RevisionId,
-        name: &str,
-        sum: &FileSum,
+        sums: &[(&str, FileSum)],
     ) -> Result<(), StoreError> {
-        insert_one(&self.pool, revision, name, sum).await
+        for (name, sum) in sums {
+            insert_one(&self.pool, revision, name, sum).await?;
+        }
+        Ok(())
     }
 
     /// Removes a file of a revision that can be rebuilt.

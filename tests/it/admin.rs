@@ -274,6 +274,7 @@ async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
         r#"almanac_passes_total{catalog="fruit",outcome="refused"} 0"#,
         r#"almanac_stored_damage_total{catalog="fruit",file="metas.jsonl"} 0"#,
         r#"almanac_stored_damage_total{catalog="fruit",file="all.gz"} 0"#,
+        r#"almanac_stored_damage_total{catalog="fruit",file="groups.bin"} 0"#,
         r#"almanac_stored_damage_total{catalog="fruit",file="record.json"} 0"#,
         r#"almanac_stored_damage_total{catalog="fruit",file="blob"} 0"#,
         r#"almanac_pass_failures_total{catalog="missing",stage="resolve",reason="#,

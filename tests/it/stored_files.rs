@@ -183,7 +183,7 @@ fn a_flipped_byte_in_an_encoded_file_is_found_and_the_file_encoded_again() {
     almanac.until_encoded(1);
     let before = answers(&mut almanac);
     let revision = almanac.status("a")["revision"]["id"].clone();
-    for name in ["all.gz", "all.zst"] {
+    for name in ["all.gz", "all.zst", "groups.bin"] {
         let path = file(&almanac, name);
         let good = fs::read(&path).unwrap();
         flip(&path);
@@ -207,7 +207,7 @@ fn a_written_encoded_file_is_noticed_by_its_date() {
     let mut almanac = Almanac::start(&place.config(ONCE));
     until_verified(&mut almanac);
     almanac.until_encoded(1);
-    for name in ["all.gz", "all.zst"] {
+    for name in ["all.gz", "all.zst", "groups.bin"] {
         let path = file(&almanac, name);
         let good = fs::read(&path).unwrap();
         flip(&path);
@@ -304,7 +304,7 @@ fn damage_during_a_stop_is_found_after_the_start() {
     almanac.until_encoded(1);
     let before = answers(&mut almanac);
     place.take_away();
-    for name in ["messages.pb", "queries.jsonl", "all.gz"] {
+    for name in ["messages.pb", "queries.jsonl", "all.gz", "groups.bin"] {
         almanac.until_encoded(1);
         let path = file(&almanac, name);
         almanac.stop();

@@ -17,13 +17,18 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use ::images::digest::Digest;
+
 use super::Owning;
+use crate::answers::index::Index;
 use crate::kubernetes::events::Events;
 use crate::kubernetes::health::{Health, channel};
 use crate::kubernetes::resources::CLUSTER_CATALOGS;
 use crate::kubernetes::settings::Settings;
 use crate::kubernetes::watched::Objects;
-use crate::snapshot::Catalogs;
+use crate::name::CatalogName;
+use crate::snapshot::{Catalogs, Routing, Snapshot};
+use crate::store::{Counts, NewRevision, SourceIdentity, Store};
 
 const CATALOGD: &str =
     "/apis/coordination.k8s.io/v1/namespaces/olmv1-system/leases/catalogd-operator-lock";
@@ -53,12 +58,17 @@ struct State {
 
 impl Server {
     fn start(mode: &str) -> Self {
+        Self::with(json!({"availabilityMode": mode}))
+    }
+
+    /// With this specification.
+    fn with(spec: Value) -> Self {
         let mut object: DynamicObject = serde_json::from_value(json!({"metadata": {
             "name": "a", "generation": 1, "resourceVersion": "10", "uid": "u",
             "labels": {"olm.operatorframework.io/metadata.name": "a"},
         }}))
         .unwrap();
-        object.data = json!({"spec": {"availabilityMode": mode}});
+        object.data = json!({"spec": spec});
         let all = BTreeMap::from([("a".to_owned(), Arc::new(object))]);
         Self(Arc::new(Mutex::new(State {
             leases: BTreeMap::new(),
@@ -177,6 +187,14 @@ fn own(server: &Server) -> CancellationToken {
 
 /// The same, with its failures.
 fn own_with_health(server: &Server) -> (CancellationToken, watch::Receiver<Health>) {
+    own_catalogs(server, Catalogs::new([], None).0)
+}
+
+/// The same, which serves these catalogs.
+fn own_catalogs(
+    server: &Server,
+    catalogs: Catalogs,
+) -> (CancellationToken, watch::Receiver<Health>) {
     let (client, stop, tasks) = (
         server.client(),
         CancellationToken::new(),
@@ -196,7 +214,7 @@ fn own_with_health(server: &Server) -> (CancellationToken, watch::Receiver<Healt
         namespace: "olmv1-system".to_owned(),
         api: kube::Api::all_with(client, &CLUSTER_CATALOGS.resource()),
         objects: server.0.lock().objects.subscribe(),
-        catalogs: Catalogs::new([], None).0,
+        catalogs,
         failures,
         events,
     };
@@ -222,6 +240,44 @@ async fn an_hour_without_a_change_makes_one_write_and_one_event() {
     let objects = server.0.lock().objects.borrow().clone().unwrap();
     let serving = &objects["a"].data["status"]["conditions"][1];
     assert_eq!(serving["reason"], "UserSpecifiedUnavailable");
+}
+
+#[tokio::test]
+async fn an_hour_of_polls_of_a_served_catalog_makes_one_write() {
+    let image = "registry.example/catalog:v1";
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).await.unwrap();
+    let name: CatalogName = "a".parse().unwrap();
+    let finished = store.write_revision().unwrap().finish(Index::default());
+    let new = NewRevision {
+        catalog: &name,
+        identity: SourceIdentity::from_text(image),
+        digest: Digest::of(b""),
+        counts: Counts::default(),
+        blobs: &[],
+        problems: &[],
+        search: &[],
+    };
+    let revision = store.commit(finished.unwrap(), new).await.unwrap();
+    let (catalogs, publishers) = Catalogs::new([(name, Routing::default())], None);
+    publishers[0].publish(Snapshot::open(&store, revision).unwrap());
+    publishers[0].update(|status| status.source = image.to_owned());
+
+    // The store has answered: from here on, only the clock moves.
+    tokio::time::pause();
+    let server = Server::with(json!({"source": {"type": "Image", "image": {"ref": image}}}));
+    let (stop, _) = own_catalogs(&server, catalogs);
+    for _ in 0..360 {
+        sleep(Duration::from_secs(10)).await;
+        publishers[0].update(|status| status.last_pass = Some(SystemTime::now()));
+    }
+    stop.cancel();
+    let writes = server.writes();
+    let statuses = writes.iter().filter(|(_, write)| write.contains(STATUS));
+    assert_eq!(statuses.count(), 1, "{writes:?}");
+    let objects = server.0.lock().objects.borrow().clone().unwrap();
+    let serving = &objects["a"].data["status"]["conditions"][1];
+    assert_eq!(serving["reason"], "Available", "{serving}");
 }
 
 #[tokio::test(start_paused = true)]

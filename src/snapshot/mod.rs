@@ -28,6 +28,8 @@ mod pass_hours;
 mod queries;
 mod slices;
 mod stream;
+#[cfg(test)]
+pub mod testing;
 
 pub use announced::{Announced, Announcements};
 pub use catalog::{Catalog, Damaged, Publisher, Repair, Routing, Stale, State, Status};

@@ -17,18 +17,15 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use ::images::digest::Digest;
-
 use super::Owning;
-use crate::answers::index::Index;
 use crate::kubernetes::events::Events;
 use crate::kubernetes::health::{Health, channel};
 use crate::kubernetes::resources::CLUSTER_CATALOGS;
 use crate::kubernetes::settings::Settings;
 use crate::kubernetes::watched::Objects;
 use crate::name::CatalogName;
-use crate::snapshot::{Catalogs, Routing, Snapshot};
-use crate::store::{Counts, NewRevision, SourceIdentity, Store};
+use crate::snapshot::testing::Stored;
+use crate::snapshot::{Catalogs, Routing};
 
 const CATALOGD: &str =
     "/apis/coordination.k8s.io/v1/namespaces/olmv1-system/leases/catalogd-operator-lock";
@@ -245,22 +242,10 @@ async fn an_hour_without_a_change_makes_one_write_and_one_event() {
 #[tokio::test]
 async fn an_hour_of_polls_of_a_served_catalog_makes_one_write() {
     let image = "registry.example/catalog:v1";
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).await.unwrap();
     let name: CatalogName = "a".parse().unwrap();
-    let finished = store.write_revision().unwrap().finish(Index::default());
-    let new = NewRevision {
-        catalog: &name,
-        identity: SourceIdentity::from_text(image),
-        digest: Digest::of(b""),
-        counts: Counts::default(),
-        blobs: &[],
-        problems: &[],
-        search: &[],
-    };
-    let revision = store.commit(finished.unwrap(), new).await.unwrap();
+    let stored = Stored::new(&name, image).await;
     let (catalogs, publishers) = Catalogs::new([(name, Routing::default())], None);
-    publishers[0].publish(Snapshot::open(&store, revision).unwrap());
+    publishers[0].publish(stored.open());
     publishers[0].update(|status| status.source = image.to_owned());
 
     // The store has answered: from here on, only the clock moves.

@@ -106,31 +106,16 @@ async fn release(all: Arc<Mutex<HashMap<CatalogName, Held>>>, catalog: CatalogNa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::index::Index;
+    use crate::snapshot::testing::Stored;
     use crate::snapshot::{Catalogs, Routing};
-    use crate::store::{Counts, NewRevision, SourceIdentity, Store};
-    use ::images::digest::Digest;
 
     #[tokio::test]
     async fn a_held_snapshot_is_dropped_when_the_hold_ends_also_on_an_idle_port() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).await.unwrap();
         let name: CatalogName = "a".parse().unwrap();
-        let finished = store.write_revision().unwrap().finish(Index::default());
-        let new = NewRevision {
-            catalog: &name,
-            identity: SourceIdentity::from_text("file:/a"),
-            digest: Digest::of(b""),
-            counts: Counts::default(),
-            blobs: &[],
-            problems: &[],
-            search: &[],
-        };
-        let revision = store.commit(finished.unwrap(), new).await.unwrap();
-        let open = || Snapshot::open(&store, revision.clone()).unwrap();
+        let stored = Stored::new(&name, "file:/a").await;
         let (catalogs, publishers) = Catalogs::new([(name, Routing::default())], None);
         let catalog = catalogs.get("a").unwrap();
-        publishers[0].publish(open());
+        publishers[0].publish(stored.open());
 
         let handovers = Handovers::new(&Renewal {
             half_asked: Duration::from_millis(100),
@@ -143,7 +128,9 @@ mod tests {
             snapshot
         };
         let first = crossing(1);
-        publishers[0].publish(open());
+        let latest = stored.open();
+        let id = latest.revision().id;
+        publishers[0].publish(latest);
         // The hold is longer from the second call on.
         assert!(Arc::ptr_eq(&first, &crossing(2)));
         let held = Arc::downgrade(&first);
@@ -155,7 +142,6 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let (latest, is_held) = handovers.snapshot(&catalog, false).unwrap();
-        assert!(!is_held && latest.revision().id == revision.id);
-        store.close().await;
+        assert!(!is_held && latest.revision().id == id);
     }
 }

@@ -39,5 +39,6 @@ pub mod error_chain;
 pub mod fetch;
 pub mod map;
 pub mod name;
+pub mod objects;
 pub mod proto;
 pub mod webhooks;

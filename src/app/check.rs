@@ -7,6 +7,7 @@ use anyhow::{Context as _, anyhow, bail};
 
 use crate::app::catalog_manager::Prepared;
 use crate::app::cluster;
+use crate::app::fleet;
 use crate::app::listeners::Credentials;
 use crate::config::{CatalogConfig, Config};
 use crate::ingest::{self, LoadOptions, Source};
@@ -47,6 +48,7 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     problems.extend(free.with_context(|| format!("data folder {shown}")).err());
     problems.extend(registries(config).await);
     problems.extend(cluster_credentials(config).await);
+    problems.extend(fleet::check(config).await.err());
     for catalog in &config.catalogs {
         let found = source(catalog, config).await;
         let context = || format!("source of the catalog {}", catalog.name);

@@ -3,6 +3,7 @@
 //! - `listeners` opens what a start needs.
 //! - `admin` serves probes and metrics on a thread of their own.
 //! - `cluster` adds the catalogs and files of a cluster to a configuration.
+//! - `fleet` joins several replicas.
 //! - `check` does what of a start can fail.
 //! - `catalog_manager` follows and serves the catalogs.
 //! - `reload` applies a changed configuration.
@@ -15,6 +16,7 @@ mod bus_error;
 mod catalog_manager;
 mod check;
 mod cluster;
+mod fleet;
 mod folder;
 mod listeners;
 mod memory;
@@ -34,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use check::check;
+pub use fleet::migrate;
 pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 
 use crate::config::{Config, Written};
@@ -87,7 +90,11 @@ pub async fn run(
     let cluster = ClusterReader::connect(&config, &catalogs, &followers, &stopping);
     let cluster = Box::pin(cluster).await?;
     let complete = cluster.complete(&config);
-    let context = pass_context(&complete, &store, &catalogs)?;
+    let mut context = pass_context(&complete, &store, &catalogs)?;
+    context.membership = fleet::join(&config, &store).await?;
+    if let Some(membership) = context.membership.clone() {
+        followers.spawn(ingest::beat(membership, stopping.clone()));
+    }
 
     let (drain, draining) = watch::channel(false);
     let limits = config.connections.clone();
@@ -280,6 +287,7 @@ fn pass_context(
         signing_key: None,
         history: watch::Sender::new(config.history),
         webhooks: Webhooks::default(),
+        membership: None,
     })
 }
 

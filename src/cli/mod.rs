@@ -21,6 +21,7 @@ mod list;
 mod log_sampler;
 mod man;
 mod manifests;
+mod migrate;
 mod output;
 mod panics;
 mod parse;
@@ -75,6 +76,7 @@ enum Command {
     Import(Box<import::Arguments>),
     Images(Box<images::Arguments>),
     Manifests(Box<manifests::Arguments>),
+    Migrate(migrate::Arguments),
     Prune(prune::Arguments),
     Status(status::Arguments),
     Sign(Box<sign::Arguments>),
@@ -105,6 +107,7 @@ impl Arguments {
             Command::Import(arguments) => arguments.run(environment),
             Command::Images(arguments) => arguments.run(environment),
             Command::Manifests(arguments) => arguments.run(environment),
+            Command::Migrate(arguments) => arguments.run(environment),
             Command::Prune(arguments) => arguments.run(environment),
             Command::Status(arguments) => arguments.run(environment),
             Command::Sign(arguments) => arguments.run(environment),

@@ -18,6 +18,9 @@ impl Config {
         self.check_mirrors()?;
         self.check_webhooks()?;
         self.check_admission()?;
+        if self.fleet.is_some() && self.offline {
+            return Err(ConfigError::OfflineFleet);
+        }
         self.check_data_dir(&self.data_dir)
     }
 

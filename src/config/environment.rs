@@ -20,6 +20,7 @@ use std::str::FromStr;
 
 use crate::config::error::ConfigError;
 use crate::config::settings::Settings;
+use crate::objects::{AccessKey, CredentialSource};
 use ::images::credentials::Secret;
 use ::images::{MirrorFiles, SignatureStoreFiles};
 
@@ -62,6 +63,8 @@ const VARIABLES: &[(&str, &str, Setter)] = variables! {
     "ALMANAC_ON_INVALID": value, on_invalid;
     "ALMANAC_OFFLINE": flag, offline;
     "ALMANAC_DEFAULT_CATALOG": value, default_catalog;
+    "ALMANAC_DATABASE": value, database;
+    "ALMANAC_OBJECTS": value, objects;
     "ALMANAC_INSECURE": list, registries.insecure;
     "ALMANAC_AUTH_FILE": paths, registries.auth_files;
     "ALMANAC_CA_FILE": paths, registries.ca_files;
@@ -210,6 +213,19 @@ impl Environment {
     pub(super) fn host_name(&self) -> String {
         let name = self.get("HOSTNAME").and_then(OsStr::to_str);
         name.unwrap_or("almanac").to_owned()
+    }
+
+    /// The key of S3 that the tools of AWS would take.
+    pub(super) fn object_credentials(&self) -> CredentialSource {
+        let text = |name| self.get(name).and_then(OsStr::to_str).map(str::to_owned);
+        match (text("AWS_ACCESS_KEY_ID"), text("AWS_SECRET_ACCESS_KEY")) {
+            (Some(id), Some(secret)) => CredentialSource::Key(AccessKey {
+                id,
+                secret,
+                token: text("AWS_SESSION_TOKEN"),
+            }),
+            _ => CredentialSource::None,
+        }
     }
 
     /// The locations of `policy.json`.

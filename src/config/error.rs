@@ -151,6 +151,16 @@ pub enum ConfigError {
          or the signed_name of a catalog"
     )]
     Signing(&'static str),
+    /// A part of a fleet without another: the setting that is there, and the one that
+    /// is missing.
+    #[error(
+        "{0} is for a fleet of replicas, which needs {1} too: write database = \"postgres://...\" \
+         and objects = \"s3://...\", or neither for a single node"
+    )]
+    Fleet(&'static str, &'static str),
+    /// A fleet that follows nothing.
+    #[error("a fleet follows its catalogs: remove offline = true, or database and objects")]
+    OfflineFleet,
     /// A catalog that needs client certificates on a port that does not verify
     /// any.
     #[error(

@@ -26,7 +26,7 @@ use crate::ingest::{FolderOptions, LayoutSource, Scrub, Source};
 use crate::name::CatalogName;
 use crate::serve::access::AccessSettings;
 use crate::serve::http::Origins;
-use crate::store::{CacheLimits, KeptHistory};
+use crate::store::{CacheLimits, KeptHistory, fleet};
 use crate::webhooks::Webhook;
 use ::images::signing::{KeySource, Password};
 
@@ -71,7 +71,9 @@ impl Config {
             environment,
         )?;
         let kubernetes = cluster.map(|cluster| KubernetesConfig::new(cluster, &settings));
+        let fleet = settings.fleet(environment)?;
         let mut config = Self {
+            fleet,
             grpc: settings.grpc.map_or(GRPC, |Address(address)| address),
             http: settings.http.map_or(HTTP, |Address(address)| address),
             admin: settings.admin_address(),
@@ -175,6 +177,12 @@ impl Settings {
     /// The webhooks.
     pub fn webhooks(&self) -> Result<Vec<Webhook>, ConfigError> {
         resolve_webhooks(&self.webhooks)
+    }
+
+    /// What replicas share, if these settings have a fleet.
+    pub fn fleet(&self, environment: &Environment) -> Result<Option<fleet::Settings>, ConfigError> {
+        let (database, objects) = (self.database.clone(), self.objects.clone());
+        self.fleet.clone().resolve(database, objects, environment)
     }
 
     /// The data folder.

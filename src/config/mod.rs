@@ -38,7 +38,7 @@ pub use reload::Written;
 pub use resolved::{CatalogConfig, Config, KubernetesConfig};
 pub use settings::{
     CacheSettings, CatalogError, CatalogSettings, ChannelSettings, DistributionSettings,
-    HistorySettings, KubernetesSettings, LimitSettings, NamePrefix, PackageSettings,
+    FleetSettings, HistorySettings, KubernetesSettings, LimitSettings, NamePrefix, PackageSettings,
     RegistrySettings, ScrubSettings, Settings, SignedName, SigningSettings, WebhookSettings,
 };
 pub use template::{ImageTemplate, KubeVersion, WrittenSource};

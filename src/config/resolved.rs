@@ -15,7 +15,7 @@ use crate::serve::access::AccessSettings;
 use crate::serve::http::{Origins, PageOptions};
 use crate::serve::net::tls;
 use crate::serve::oci::AuthorizerSettings;
-use crate::store::{CacheLimits, KeptHistory};
+use crate::store::{CacheLimits, KeptHistory, fleet};
 use crate::webhooks::Webhook;
 use ::images::signing::KeySource;
 use ::images::{Platform, layers as unpack};
@@ -50,6 +50,8 @@ pub struct Config {
     pub catalogs: Vec<CatalogConfig>,
     /// Further files that were read for them.
     pub files: Vec<PathBuf>,
+    /// The database and the bucket that several replicas share, if they do.
+    pub fleet: Option<fleet::Settings>,
     /// Whether only stored revisions are served, and no source is read.
     pub offline: bool,
     /// The catalog for clients whose authority names none.

@@ -7,6 +7,7 @@ use crate::answers::rest::packages::EncodeError;
 use crate::error_chain::error_chain;
 use crate::ingest::curation::CurateError;
 use crate::ingest::files_error::FilesError;
+use crate::store::fleet::FleetError;
 use crate::store::{DiskError, StoreError};
 use ::images::LayoutError;
 use ::images::layers::UnpackError;
@@ -28,6 +29,8 @@ pub enum Stage {
     Build,
     /// Catalog ─► revision.
     Commit,
+    /// Revision ─► all replicas of a fleet.
+    Share,
     /// Revision ─► snapshot.
     Publish,
 }
@@ -42,6 +45,7 @@ impl Stage {
             Self::Read => "read",
             Self::Build => "build",
             Self::Commit => "commit",
+            Self::Share => "share",
             Self::Publish => "publish",
         }
     }
@@ -108,6 +112,9 @@ pub enum Cause {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The fleet.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
     /// A temporary folder cannot be made.
     #[error("cannot make a temporary folder: {0}")]
     Temporary(std::io::Error),
@@ -237,6 +244,7 @@ impl PassError {
             Cause::Image { error, .. } => error.reason(),
             Cause::Curate(error) => error.reason(),
             Cause::Store(_) => "store",
+            Cause::Fleet(error) => error.reason(),
             Cause::Temporary(_) | Cause::WriteImage(_) | Cause::ReadImage(_) => "io",
             Cause::Mirror(error) => error.reason(),
             Cause::Refused(_) => "refused",
@@ -254,9 +262,11 @@ impl PassError {
             )
         };
         match &self.cause {
-            Cause::Store(_) | Cause::Temporary(_) | Cause::WriteImage(_) | Cause::ReadImage(_) => {
-                true
-            }
+            Cause::Store(_)
+            | Cause::Fleet(_)
+            | Cause::Temporary(_)
+            | Cause::WriteImage(_)
+            | Cause::ReadImage(_) => true,
             Cause::Files(error) => spool(error),
             Cause::Image { error, .. } => spool(error),
             _ => false,

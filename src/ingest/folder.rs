@@ -56,7 +56,7 @@ pub async fn store_folder(
         on_invalid,
         before: None,
     };
-    let made = make_revision(store, name, identity, &stages, input).await?;
+    let made = make_revision(store, name, identity, &stages, input, None).await?;
     store
         .retire(&made.0)
         .await
@@ -85,7 +85,7 @@ pub async fn store_loaded(
         on_invalid: OnInvalid::Quarantine,
         before: None,
     };
-    let (revision, _) = make_revision(store, name, identity, &stages, input).await?;
+    let (revision, _) = make_revision(store, name, identity, &stages, input, None).await?;
     Ok(revision)
 }
 

@@ -10,6 +10,7 @@ use tracing::Instrument as _;
 use crate::ingest::catalog_metrics::{announce, begin_passes, unix};
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError};
+use crate::ingest::fleet::Track;
 use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::Followed;
 use crate::ingest::history;
@@ -20,6 +21,7 @@ use crate::ingest::retry::{LAST_RETRY, jitter, retry, sleep};
 use crate::ingest::source::Source;
 use crate::ingest::watch::Watch;
 use crate::snapshot::{Damaged, Publisher, Repair, Snapshot};
+use crate::store::fleet::Lease;
 use crate::store::{Outcome, Pass, StoreError};
 use ::images::digest::Digest;
 
@@ -69,12 +71,14 @@ pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Pub
     }
 }
 
-/// Follows a catalog until it is stopped. A source that cannot change is read until
+/// Follows a catalog until it is stopped; in a fleet, while this replica has the lease of
+/// its track. A source that cannot change is read until
 /// it is served, and again when its stored files are damaged.
 pub async fn follow(
     context: PassContext,
     followed: Followed,
     publisher: Publisher,
+    track: Option<Track>,
     stop: CancellationToken,
 ) {
     let span = tracing::info_span!("follow", catalog = %followed.name);
@@ -99,6 +103,11 @@ pub async fn follow(
             None => std::future::pending().await,
         };
         loop {
+            let lease = tokio::select! {
+                lease = held(track.as_ref()) => lease,
+                () = stop.cancelled() => break,
+            };
+            let holding = track.as_ref().zip(lease);
             publications.mark_unchanged();
             retry_now.mark_unchanged();
             let served = publisher.snapshot();
@@ -109,12 +118,20 @@ pub async fn follow(
                 Ok(())
             } else {
                 // A dropped pass leaves nothing behind.
-                tokio::select! {
+                let passing = Passing::begin(holding);
+                let result = tokio::select! {
                     result = pass(
-                        &context, &followed, &publisher, &mut problem_log, &mut events,
-                    ) => result,
+                        &context, &followed, &publisher, holding, &mut problem_log, &mut events,
+                    ) => Some(result),
+                    () = lost(holding) => None,
                     () = stop.cancelled() => break,
-                }
+                };
+                drop(passing);
+                let Some(result) = result else {
+                    tracing::info!(catalog = %followed.name, "another replica follows the catalog now");
+                    continue;
+                };
+                result
             };
             failures = if result.is_ok() { 0 } else { failures + 1 };
             let wait = match result {
@@ -135,6 +152,7 @@ pub async fn follow(
                 Ok(()) = retry_now.changed(), if failures > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
+                () = lost(holding) => publisher.update(|status| status.next_pass = None),
                 () = stop.cancelled() => break,
             }
         }
@@ -146,18 +164,56 @@ pub async fn follow(
     following.instrument(span).await;
 }
 
+/// Waits for the right to follow a track; outside of a fleet there is none to wait for.
+async fn held(track: Option<&Track>) -> Option<Lease> {
+    match track {
+        Some(track) => Some(track.until_held().await),
+        None => None,
+    }
+}
+
+/// Waits until the right is lost; outside of a fleet for ever.
+async fn lost(holding: Option<(&Track, Lease)>) {
+    match holding {
+        Some((track, lease)) => track.lost(lease).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A pass that runs, until it is dropped.
+struct Passing<'a>(Option<&'a Track>);
+
+impl<'a> Passing<'a> {
+    fn begin(holding: Option<(&'a Track, Lease)>) -> Self {
+        let track = holding.map(|(track, _)| track);
+        if let Some(track) = track {
+            track.set_passing(true);
+        }
+        Self(track)
+    }
+}
+
+impl Drop for Passing<'_> {
+    fn drop(&mut self) {
+        if let Some(track) = self.0 {
+            track.set_passing(false);
+        }
+    }
+}
+
 /// Runs one pass, and logs, counts and records its result. An error has the time
 /// that the registry asked to wait.
 async fn pass(
     context: &PassContext,
     followed: &Followed,
     publisher: &Publisher,
+    holding: Option<(&Track, Lease)>,
     problem_log: &mut ProblemLog,
     events: &mut PassEvents,
 ) -> Result<(), Option<Duration>> {
     let started = SystemTime::now();
     let mut digest = None;
-    let result = run_once(context, followed, publisher, &mut digest).await;
+    let result = run_once(context, followed, publisher, holding, &mut digest).await;
     let finished = SystemTime::now();
     let name = followed.name.to_string();
     let (outcome, label) = match &result {

@@ -16,7 +16,7 @@ use crate::ingest::stages::{StageTracker, blocking_with_permit, observe};
 use crate::name::CatalogName;
 use crate::snapshot::{KnownSegments, Snapshot};
 use crate::store::{
-    BlobPin, Counts, Finished, NewRevision, Revision, SourceIdentity, Store, StoreError,
+    BlobPin, Counts, Finished, NewRevision, Revision, RevisionId, SourceIdentity, Store, StoreError,
 };
 use ::images::digest::Digest;
 use fbc::problem::Problem;
@@ -34,13 +34,15 @@ pub(super) struct Input {
     pub(super) before: Option<Arc<Snapshot>>,
 }
 
-/// Makes a revision and commits it.
+/// Makes a revision and commits it. One with a number of a fleet is only kept: it is
+/// served later.
 pub(super) async fn make_revision(
     store: &Store,
     name: &CatalogName,
     identity: SourceIdentity,
     stages: &StageTracker,
     input: Input,
+    number: Option<RevisionId>,
 ) -> Result<(Revision, Vec<Problem>), PassError> {
     stages.enter(Stage::Read);
     let (writing, reached, of) = (store.clone(), stages.clone(), name.clone());
@@ -60,7 +62,10 @@ pub(super) async fn make_revision(
         search: &written.search,
     };
     let committing = async {
-        let committed = store.commit(written.finished, new).await;
+        let committed = match number {
+            None => store.commit(written.finished, new).await,
+            Some(number) => store.keep(written.finished, new, number).await,
+        };
         committed.map_err(PassError::at(Stage::Commit))
     };
     let revision = stages.run(Stage::Commit, committing).await?;

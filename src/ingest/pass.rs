@@ -9,6 +9,7 @@ use crate::ingest::context::{PassContext, ReadPermit};
 use crate::ingest::curation::Curation;
 use crate::ingest::error::{PassError, Stage};
 use crate::ingest::files::{self, CatalogFiles, FolderCopy};
+use crate::ingest::fleet::{Track, share_revision};
 use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::make_revision::{Input, make_revision};
@@ -22,6 +23,7 @@ use crate::ingest::wait_until_quiet::wait_until_quiet;
 use crate::ingest::{curate, sqlite};
 use crate::snapshot::{Publisher, Snapshot};
 use crate::store::Revision;
+use crate::store::fleet::Lease;
 use ::images::digest::Digest;
 use ::images::policy::Verdict;
 use fbc::problem::Problem;
@@ -37,6 +39,7 @@ pub(super) async fn run_once(
     context: &PassContext,
     followed: &Followed,
     publisher: &Publisher,
+    holding: Option<(&Track, Lease)>,
     digest: &mut Option<Digest>,
 ) -> Result<Option<Revision>, PassError> {
     let stages = StageTracker::at(Stage::Resolve);
@@ -44,6 +47,7 @@ pub(super) async fn run_once(
         context,
         followed,
         publisher,
+        in_fleet: holding.map(|(track, _)| track),
         found: digest,
         stages: &stages,
     };
@@ -51,7 +55,11 @@ pub(super) async fn run_once(
     let Some((revision, problems)) = stages.limit(LONGEST, Box::pin(pass.run())).await? else {
         return Ok(None);
     };
-    publish(context, publisher, &stages, &revision, problems).await?;
+    match holding {
+        None => publish(context, publisher, &stages, &revision, problems).await?,
+        // Boxed, as the pass.
+        Some(holding) => Box::pin(share_revision(context, holding, &stages, &revision)).await?,
+    }
     Ok(Some(revision))
 }
 
@@ -60,6 +68,8 @@ struct Pass<'a> {
     context: &'a PassContext,
     followed: &'a Followed,
     publisher: &'a Publisher,
+    /// The fleet in which the revision is published, if there is one.
+    in_fleet: Option<&'a Track>,
     /// The digest of the source, once it is known.
     found: &'a mut Option<Digest>,
     stages: &'a StageTracker,
@@ -81,7 +91,14 @@ impl Pass<'_> {
         };
         let (store, followed) = (&self.context.store, self.followed);
         let identity = followed.identity();
-        let made = make_revision(store, &followed.name, identity, self.stages, input);
+        let number = match self.in_fleet {
+            Some(track) => {
+                let number = track.next_revision().await;
+                Some(number.map_err(PassError::at(Stage::Commit))?)
+            }
+            None => None,
+        };
+        let made = make_revision(store, &followed.name, identity, self.stages, input, number);
         made.await.map(Some)
     }
 

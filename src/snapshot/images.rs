@@ -106,6 +106,8 @@ pub struct PublishedImages {
     pub current: Option<Arc<Image>>,
     /// The previous one, by digest only: for pulls that began before.
     pub previous: Option<Arc<Image>>,
+    /// The next one of a fleet, by digest only: other replicas may show it already.
+    pub next: Option<Arc<Image>>,
     /// The repository that it mirrors, if it is a mirror.
     pub mirrored: Option<Mirrored>,
     /// Tells that a damaged blob was found.
@@ -156,10 +158,17 @@ impl ImageSlot {
 }
 
 impl ImagePublisher {
+    /// Lets clients pull an image by digest before it is the current one.
+    pub fn prepare(&self, image: Arc<Image>) {
+        self.published
+            .send_modify(|published| published.next = Some(image));
+    }
+
     /// Replaces the current image.
-    pub fn publish(&self, image: Image) {
+    pub fn publish(&self, image: impl Into<Arc<Image>>) {
         self.published.send_modify(|published| {
-            let before = published.current.replace(Arc::new(image));
+            published.next = None;
+            let before = published.current.replace(image.into());
             let revision = |image: &Option<Arc<Image>>| image.as_ref().map(|one| one.revision);
             let same = revision(&before) == revision(&published.current);
             // Signatures that came later make no other image of it.

@@ -112,23 +112,7 @@ impl Store {
         mut finished: Finished,
         new: NewRevision<'_>,
     ) -> Result<Revision, StoreError> {
-        let previous = self.current(new.catalog).await?;
-        let now = seconds(SystemTime::now());
-        // The same content keeps its date, whatever image it came in. Other
-        // content gets a later date, also within the same second and when the
-        // clock was set back: some clients compare nothing but the date.
-        let modified = previous.map_or(now, |previous| {
-            let before = seconds(previous.modified);
-            if previous.content == finished.content {
-                before
-            } else {
-                now.max(before.saturating_add(1))
-            }
-        });
-        let dates = Dates {
-            modified,
-            committed: now,
-        };
+        let dates = self.dates(&finished, new.catalog).await?;
         if !new.blobs.is_empty() {
             self.sync_contents().await?;
         }
@@ -141,12 +125,74 @@ impl Store {
         whole(async move {
             let mut transaction = store.begin().await?;
             let revision = store.insert_revision(&mut transaction, pending).await?;
+            make_current(&mut transaction, &revision.catalog, revision.id).await?;
             let committed = transaction.commit().await;
             committed.map_err(StoreError::sql("commit"))?;
             drop(pins);
             Ok(revision)
         })
         .await
+    }
+
+    /// Keeps a finished revision under a number of the fleet. It is complete on the
+    /// disk, and its catalog goes on with the one before until [`Store::serve`].
+    pub async fn keep(
+        &self,
+        mut finished: Finished,
+        new: NewRevision<'_>,
+        id: RevisionId,
+    ) -> Result<Revision, StoreError> {
+        let dates = self.dates(&finished, new.catalog).await?;
+        if !new.blobs.is_empty() {
+            self.sync_contents().await?;
+        }
+        if let Some(outline) = finished.outline.take() {
+            let (data, content) = (self.folder.clone(), finished.content);
+            let kept = blocking("write in", data.to_path_buf(), move |data| {
+                let file = history::encode_outline(&outline);
+                let file = file.map_err(DiskError::at("write in", data))?;
+                history::keep_outline(data, &content, &file)
+            });
+            kept.await?;
+        }
+        let pending = Pending {
+            wanted: Some(id),
+            ..Pending::new(finished, new, dates)
+        };
+        let (store, pins) = (self.clone(), self.pins(&pending.record.blobs));
+        whole(async move {
+            let mut transaction = store.begin().await?;
+            let revision = store.insert_revision(&mut transaction, pending).await?;
+            if revision.id != id {
+                return Err(StoreError::NumberTaken(id));
+            }
+            let committed = transaction.commit().await;
+            committed.map_err(StoreError::sql("commit"))?;
+            drop(pins);
+            Ok(revision)
+        })
+        .await
+    }
+
+    /// The dates of a new revision of a catalog.
+    async fn dates(&self, finished: &Finished, catalog: &CatalogName) -> Result<Dates, StoreError> {
+        let previous = self.current(catalog).await?;
+        let now = seconds(SystemTime::now());
+        // The same content keeps its date, whatever image it came in. Other
+        // content gets a later date, also within the same second and when the
+        // clock was set back: some clients compare nothing but the date.
+        let modified = previous.map_or(now, |previous| {
+            let before = seconds(previous.modified);
+            if previous.content == finished.content {
+                before
+            } else {
+                now.max(before.saturating_add(1))
+            }
+        });
+        Ok(Dates {
+            modified,
+            committed: now,
+        })
     }
 
     /// Imports all revisions, or none if anything fails. They become the current
@@ -177,7 +223,9 @@ impl Store {
             let mut revisions = Vec::with_capacity(pending.len());
             let mut transaction = store.begin().await?;
             for one in pending {
-                revisions.push(store.insert_revision(&mut transaction, one).await?);
+                let revision = store.insert_revision(&mut transaction, one).await?;
+                make_current(&mut transaction, &revision.catalog, revision.id).await?;
+                revisions.push(revision);
             }
             let committed = transaction.commit().await;
             committed.map_err(StoreError::sql("commit"))?;
@@ -272,8 +320,19 @@ impl Store {
     }
 }
 
-/// Inserts the rows of a revision, under the wanted number or the next one. It
-/// becomes its catalog's current one.
+/// Makes a revision its catalog's current one.
+pub(super) async fn make_current(
+    transaction: &mut Transaction<'_, Sqlite>,
+    catalog: &CatalogName,
+    id: RevisionId,
+) -> Result<(), StoreError> {
+    let statement = sqlx::query("UPDATE catalogs SET current = ? WHERE name = ?")
+        .bind(id.0)
+        .bind(catalog.as_str());
+    sql::execute(&mut **transaction, "record the current revision", statement).await
+}
+
+/// Inserts the rows of a revision, under the wanted number or the next one.
 pub(super) async fn insert_rows(
     transaction: &mut Transaction<'_, Sqlite>,
     record: &Record<'_>,
@@ -284,10 +343,6 @@ pub(super) async fn insert_rows(
     insert_problems(transaction, id, &record.problems).await?;
     search::insert(transaction, id, &record.search).await?;
     sums::insert(transaction, id, &record.sums).await?;
-    let statement = sqlx::query("UPDATE catalogs SET current = ? WHERE name = ?")
-        .bind(id.0)
-        .bind(record.catalog.as_str());
-    sql::execute(&mut **transaction, "record the current revision", statement).await?;
     Ok(id)
 }
 

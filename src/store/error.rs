@@ -46,6 +46,9 @@ pub enum StoreError {
     /// A file of a revision is damaged.
     #[error(transparent)]
     Damaged(#[from] Damage),
+    /// A number that another revision has here.
+    #[error("another revision has the number {0} here")]
+    NumberTaken(RevisionId),
     /// A revision whose files were found damaged before.
     #[error("the files of revision {0} were found damaged")]
     KnownDamage(RevisionId),

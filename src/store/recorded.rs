@@ -10,7 +10,7 @@ use sqlx::{Sqlite, Transaction};
 
 use crate::answers::index::FORMAT;
 use crate::store::StoreError;
-use crate::store::commit::insert_rows;
+use crate::store::commit::{insert_rows, make_current};
 use crate::store::disk::{DiskError, sync_folder};
 use crate::store::images::{self, Image};
 use crate::store::record::{self, IMAGE_RECORD, RECORD, Record};
@@ -110,6 +110,7 @@ pub(super) async fn insert_recorded(
     image: Option<&Image>,
 ) -> Result<(), StoreError> {
     insert_rows(transaction, record, Some(id)).await?;
+    make_current(transaction, &record.catalog, id).await?;
     match image {
         Some(image) => images::insert(transaction, id, image).await,
         None => Ok(()),

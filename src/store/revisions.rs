@@ -38,6 +38,24 @@ impl Store {
         Ok(Some(revision))
     }
 
+    /// A revision that is on the disk, whether it is its catalog's current one or not.
+    pub async fn kept(
+        &self,
+        catalog: &CatalogName,
+        id: RevisionId,
+    ) -> Result<Option<Revision>, StoreError> {
+        let query = sqlx::query(
+            "SELECT * FROM revisions WHERE id = ? AND catalog = ? AND format = ? AND damaged = 0",
+        );
+        let query = query.bind(id.0).bind(catalog.as_str()).bind(FORMAT);
+        let row = sql::first(&self.pool, "look up a revision", query).await?;
+        let Some(mut revision) = row.and_then(|row| revision(&row, catalog)) else {
+            return Ok(None);
+        };
+        revision.files = Arc::new(self.sums(id).await?);
+        Ok(Some(revision))
+    }
+
     /// The blobs that a revision and its image need.
     pub async fn blobs_of(&self, id: RevisionId) -> Result<Vec<Digest>, StoreError> {
         let query = sqlx::query("SELECT digest FROM revision_blobs WHERE revision = ?");
@@ -75,14 +93,36 @@ impl Store {
     /// Removes all revisions of a catalog but the given one, and the blobs that
     /// nobody needs any more. Open files stay readable.
     pub async fn retire(&self, kept: &Revision) -> Result<(), StoreError> {
-        let blobs = self.blobs_of_replaced(Some(kept.catalog.as_str())).await?;
         let query = sqlx::query("SELECT id FROM revisions WHERE catalog = ? AND id <> ?");
+        self.retire_those(kept, query).await
+    }
+
+    /// As [`Store::retire`], but later revisions stay: they may be served next.
+    pub async fn retire_older(&self, kept: &Revision) -> Result<(), StoreError> {
+        let query = sqlx::query("SELECT id FROM revisions WHERE catalog = ? AND id < ?");
+        self.retire_those(kept, query).await
+    }
+
+    async fn retire_those(
+        &self,
+        kept: &Revision,
+        query: sql::Statement<'_>,
+    ) -> Result<(), StoreError> {
+        let blobs = self.blobs_of_replaced(Some(kept.catalog.as_str())).await?;
         let query = query.bind(kept.catalog.as_str()).bind(kept.id.0);
         for row in sql::all(&self.pool, "list old revisions", query).await? {
             self.remove_revision(RevisionId(row.get(0))).await?;
         }
         self.release_blobs(&blobs).await?;
         self.tidy_blobs().await
+    }
+
+    /// Removes a revision of a number that was assigned twice. A catalog whose current
+    /// one it is has none then.
+    pub(super) async fn discard(&self, id: RevisionId) -> Result<(), StoreError> {
+        let statement = sqlx::query("UPDATE catalogs SET current = NULL WHERE current = ?");
+        sql::execute(&self.pool, "remove a revision", statement.bind(id.0)).await?;
+        self.remove_revision(id).await
     }
 
     async fn remove_revision(&self, id: RevisionId) -> Result<(), StoreError> {

@@ -106,17 +106,25 @@ impl Member {
         }
         let followed = followed(&self.config);
         let publisher = self.publisher.clone();
-        let scrub = {
+        // A replica has no revisions of its own to repair damaged ones by.
+        let scrub = context.membership.is_none().then(|| {
             let (context, followed) = (context.clone(), followed.clone());
             let (publisher, images) = (publisher.clone(), self.image_publisher.clone());
             shared.spawn_tracked(|stop| ingest::scrub(context, followed, publisher, images, stop))
-        };
+        });
         let catalogs = context.catalogs.clone();
         let (image_publisher, mirror) = (self.image_publisher.clone(), self.config.mirror);
         let options = image_options(&self.config);
+        let track = context.membership.as_ref().map(|membership| {
+            let image = format!("{mirror:?} {:?}", options.signed_name);
+            membership.open(&followed, &image)
+        });
         let maintain_image = {
-            let (context, followed) = (context.clone(), followed.clone());
-            |stop| ingest::keep_image(context, followed, options, catalogs, image_publisher, stop)
+            let (context, followed, track) = (context.clone(), followed.clone(), track.clone());
+            |stop| {
+                let publisher = image_publisher;
+                ingest::keep_image(context, followed, options, catalogs, publisher, track, stop)
+            }
         };
         let can_be_made = !shared.read_only && can_be_curated(&followed.source, available);
         if shared.offline && !can_be_made {
@@ -146,17 +154,25 @@ impl Member {
             let can_be_made = stored && !shared.read_only && mirror == ingest::Mirror::Slim;
             let make_image = can_be_made && missing;
             let task = make_image.then(|| shared.spawn_tracked(maintain_image));
-            self.work = Some(task.into_iter().chain([scrub]).collect());
+            self.work = Some(task.into_iter().chain(scrub).collect());
             return;
         }
         publisher.update(|status| status.blocked = None);
         let context = context.clone();
-        let follow = |stop| ingest::follow(context, followed, publisher, stop);
-        self.work = Some(vec![
-            scrub,
+        let receive = track.clone().map(|track| {
+            let (context, followed) = (context.clone(), followed.clone());
+            let (publisher, images) = (publisher.clone(), self.image_publisher.clone());
+            shared.spawn_tracked(|stop| {
+                ingest::receive(context, followed, track, publisher, images, stop)
+            })
+        });
+        let follow = |stop| ingest::follow(context, followed, publisher, track, stop);
+        let work = vec![
             shared.spawn_tracked(maintain_image),
             shared.spawn_tracked(follow),
-        ]);
+        ];
+        let work = work.into_iter().chain(scrub).chain(receive);
+        self.work = Some(work.collect());
     }
 
     /// Stops to follow the catalog.

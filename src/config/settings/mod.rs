@@ -2,6 +2,7 @@
 //! type for all three layers, in which every setting may be absent.
 
 mod catalog;
+mod fleet;
 mod kubernetes;
 mod pages;
 mod registries;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 pub use catalog::{CatalogError, CatalogSettings, ChannelSettings, PackageSettings};
+pub use fleet::{FleetSettings, WrittenDatabase, WrittenObjects};
 pub use kubernetes::KubernetesSettings;
 pub use registries::RegistrySettings;
 pub use signing::{NamePrefix, SignedName, SigningSettings};
@@ -99,6 +101,18 @@ pub struct Settings {
     /// The catalog for clients whose authority names none
     #[arg(long, value_name = "NAME", help_heading = "Catalogs")]
     pub default_catalog: Option<CatalogName>,
+
+    /// The PostgreSQL database of a fleet; needs --objects
+    #[arg(long, value_name = "URL", help_heading = "Fleet")]
+    pub database: Option<WrittenDatabase>,
+
+    /// The bucket of a fleet, `s3://BUCKET[/PREFIX]`; needs --database
+    #[arg(long, value_name = "URL", help_heading = "Fleet")]
+    pub objects: Option<WrittenObjects>,
+
+    /// The files of a fleet; only in the file.
+    #[arg(skip)]
+    pub fleet: FleetSettings,
 
     /// The origins of pages that may use the HTTP API; only in the file.
     #[arg(skip)]
@@ -286,7 +300,8 @@ impl Settings {
             .chain(&mut signing.password_file);
         let webhooks = self.webhooks.iter_mut();
         let webhooks = webhooks.flat_map(WebhookSettings::files_mut);
-        let files = tls.chain(tokens).chain(users).chain(signing);
+        let fleet = self.fleet.files_mut();
+        let files = tls.chain(tokens).chain(users).chain(signing).chain(fleet);
         for path in files.chain(webhooks) {
             *path = folder.join(&path);
         }
@@ -334,7 +349,7 @@ layer!(ScrubSettings: interval, rate);
 layer!(HistorySettings: revisions, days);
 layer!(
     Settings: catalogs, data_dir, grpc, http, admin, drain, max_connections, poll, kube_version,
-    platform, on_invalid, offline, default_catalog, cors_origins, pages, connections, grpc_tls, http_tls,
+    platform, on_invalid, offline, default_catalog, database, objects, fleet, cors_origins, pages, connections, grpc_tls, http_tls,
     distribution, registries, kubernetes, limits, cache, scrub, history, webhooks, signing,
     log
 );

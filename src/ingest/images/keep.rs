@@ -10,6 +10,7 @@ use tracing::Instrument as _;
 
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError, Stage};
+use crate::ingest::fleet::{Track, share_image};
 use crate::ingest::followed::Followed;
 use crate::ingest::images::mirror::{LATEST, followed_tag};
 use crate::ingest::images::sign::ImageSigning;
@@ -18,6 +19,7 @@ use crate::ingest::retry::{retry, sleep};
 use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
 use crate::snapshot::{Catalogs, Image, ImagePublisher, Publisher, Snapshot};
+use crate::store::fleet::Lease;
 use crate::store::{self, BlobPin, ImageKind, RevisionId, Store};
 
 /// The image of a catalog that clients can pull.
@@ -56,6 +58,7 @@ pub async fn keep_image(
     options: ImageOptions,
     catalogs: Catalogs,
     publisher: ImagePublisher,
+    track: Option<Track>,
     stop: CancellationToken,
 ) {
     let span = tracing::info_span!("image", catalog = %followed.name);
@@ -66,6 +69,14 @@ pub async fn keep_image(
         // The time of the next look for signatures.
         let mut due = None;
         loop {
+            let lease = match &track {
+                None => None,
+                Some(track) => tokio::select! {
+                    lease = track.until_held() => Some(lease),
+                    () = stop.cancelled() => break,
+                },
+            };
+            let holding = track.as_ref().zip(lease);
             publications.borrow_and_update();
             retry_now.mark_unchanged();
             let catalog = catalogs.get(followed.name.as_str());
@@ -73,8 +84,12 @@ pub async fn keep_image(
             let mut wait = None;
             if let Some(snapshot) = snapshot {
                 let look = due.is_none_or(|due| due <= Instant::now());
+                let keeping = keep(
+                    &context, &followed, &options, &publisher, &snapshot, look, holding,
+                );
                 let kept = tokio::select! {
-                    kept = keep(&context, &followed, &options, &publisher, &snapshot, look) => kept,
+                    kept = keeping => kept,
+                    () = lost(holding) => continue,
                     () = stop.cancelled() => break,
                 };
                 match kept {
@@ -108,6 +123,7 @@ pub async fn keep_image(
                 changed = publications.changed() => if changed.is_err() { break },
                 () = sleep(wait) => {}
                 () = publisher.rebuild.notified() => {}
+                () = lost(holding) => {}
                 Ok(()) = retry_now.changed(), if failures > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
@@ -116,6 +132,14 @@ pub async fn keep_image(
         }
     };
     keeping.instrument(span).await;
+}
+
+/// Waits until another replica may keep the image; outside of a fleet for ever.
+async fn lost(holding: Option<(&Track, Lease)>) {
+    match holding {
+        Some((track, lease)) => track.lost(lease).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Serves the stored image, without making one.
@@ -153,6 +177,7 @@ async fn keep(
     publisher: &ImagePublisher,
     snapshot: &Arc<Snapshot>,
     look: bool,
+    holding: Option<(&Track, Lease)>,
 ) -> Result<bool, PassError> {
     let tags = tags(&followed.source);
     let id = snapshot.revision().id;
@@ -192,6 +217,12 @@ async fn keep(
         return Ok(true);
     }
     let store = &context.store;
+    if let Some(holding) = holding {
+        // All replicas get it, this one too.
+        share_image(store, holding, id, &record).await?;
+        histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
+        return Ok(true);
+    }
     let recorded = store.record_image(id, &record).await;
     if !recorded.map_err(PassError::at(Stage::Publish))? {
         // The revision was replaced; the next one gets its own image.

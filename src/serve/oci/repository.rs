@@ -151,10 +151,11 @@ impl Repository {
             .collect()
     }
 
-    /// All images that can be pulled by digest: current and previous ones.
+    /// All images that can be pulled by digest: current, previous and next ones.
     fn images(&self) -> impl Iterator<Item = &Arc<Image>> {
         let current = self.parts.iter().map(|part| &part.shown.current);
         let previous = self.parts.iter().map(|part| &part.shown.previous);
-        current.chain(previous).flatten()
+        let next = self.parts.iter().map(|part| &part.shown.next);
+        current.chain(previous).chain(next).flatten()
     }
 }

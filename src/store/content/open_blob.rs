@@ -64,6 +64,11 @@ impl OpenBlob {
         &self.path
     }
 
+    /// Its bytes, as they lie on the disk: whoever takes them compares the digest.
+    pub(in crate::store) fn unverified(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
     /// Its length in bytes.
     pub fn length(&self) -> u64 {
         self.bytes.len() as u64

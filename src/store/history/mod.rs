@@ -20,6 +20,7 @@ use sqlx::{Row as _, SqlitePool};
 use crate::answers::changes::{Change, Kind};
 use crate::answers::outline::{OUTLINE_FORMAT, Outline};
 use crate::name::CatalogName;
+use crate::store::disk::DiskError;
 use crate::store::revision::{Counts, RevisionId};
 use crate::store::sql::{self, time};
 use crate::store::{Store, StoreError};
@@ -150,6 +151,21 @@ impl History {
     fn path(&self, content: &Digest) -> PathBuf {
         outline_path(&self.folder, content)
     }
+}
+
+/// Keeps the outline of a content before its history has a row. This blocks.
+pub(super) fn keep_outline(data: &Path, content: &Digest, file: &[u8]) -> Result<(), DiskError> {
+    outline_file::write(&outline_path(&data.join(OUTLINES), content), file)
+}
+
+/// The content of an outline's file.
+pub(super) fn encode_outline(outline: &Outline) -> std::io::Result<Vec<u8>> {
+    outline_file::encode(outline)
+}
+
+/// The file of a content's outline, if it is kept. This blocks.
+pub(super) fn outline_bytes(data: &Path, content: &Digest) -> Option<Vec<u8>> {
+    std::fs::read(outline_path(&data.join(OUTLINES), content)).ok()
 }
 
 /// The file of a content's outline.

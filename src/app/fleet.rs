@@ -1,0 +1,93 @@
+//! Joins a fleet: several replicas over one database and one bucket.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+
+use crate::config::Config;
+use crate::ingest::Membership;
+use crate::store::Store;
+use crate::store::fleet::{Fleet, FleetError, Settings};
+
+/// How long a start waits for the database and the bucket.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The pause between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The place of this replica in the fleet of the configuration, if it has one.
+///
+/// # Errors
+/// When the database, the bucket or the data folder belong to others, or when the first
+/// two do not answer and nothing is stored that could be served.
+pub(super) async fn join(config: &Config, store: &Store) -> anyhow::Result<Option<Membership>> {
+    let Some(settings) = &config.fleet else {
+        store.belong_to(None).await?;
+        return Ok(None);
+    };
+    let fleet = Fleet::open(settings).with_context(|| named(settings))?;
+    match reach(&fleet).await {
+        Ok(id) => store.belong_to(Some(&id)).await?,
+        // What is stored is served meanwhile.
+        Err(error) if error.is_temporary() && store.is_of_fleet() => {
+            tracing::warn!(
+                %error, database = %settings.database, objects = %settings.objects.location,
+                "the fleet does not answer: serving what is stored here"
+            );
+        }
+        Err(error) => return Err(anyhow::Error::new(error).context(named(settings))),
+    }
+    tracing::info!(
+        database = %settings.database, objects = %settings.objects.location,
+        name = settings.name, "replica of a fleet"
+    );
+    Ok(Some(Membership::new(fleet)))
+}
+
+/// Tries the database and the bucket of a configuration.
+pub(super) async fn check(config: &Config) -> anyhow::Result<()> {
+    let Some(settings) = &config.fleet else {
+        return Ok(());
+    };
+    let checked = async {
+        let fleet = Fleet::open(settings)?;
+        let checked = reach(&fleet).await;
+        fleet.close().await;
+        checked
+    };
+    let checked = checked.await;
+    checked.map(drop).with_context(|| named(settings))
+}
+
+/// Checks both, again while they do not answer.
+async fn reach(fleet: &Fleet) -> Result<String, FleetError> {
+    let begun = tokio::time::Instant::now();
+    loop {
+        match tokio::time::timeout(PATIENCE, fleet.check()).await {
+            Ok(Err(error)) if error.is_temporary() && begun.elapsed() < PATIENCE => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            Ok(checked) => return checked,
+            Err(_) => return Err(FleetError::NoAnswer(PATIENCE)),
+        }
+    }
+}
+
+/// Brings the database of a configuration to this version.
+///
+/// # Errors
+/// When it cannot be reached or changed, or when the configuration has no fleet.
+pub async fn migrate(settings: Option<Settings>) -> anyhow::Result<String> {
+    let settings = settings.ok_or_else(|| {
+        anyhow!("the configuration has no database: write database and objects, for a fleet")
+    })?;
+    let migrated = crate::store::fleet::migrate(&settings).await;
+    migrated.with_context(|| named(&settings))?;
+    Ok(settings.database.to_string())
+}
+
+fn named(settings: &Settings) -> String {
+    format!(
+        "fleet of {} and {}",
+        settings.database, settings.objects.location
+    )
+}

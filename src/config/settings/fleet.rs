@@ -1,0 +1,110 @@
+//! The settings of a fleet: several replicas over one database and one bucket.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::config::environment::Environment;
+use crate::config::error::ConfigError;
+use crate::config::layer::layer;
+use crate::config::value::{ValueError, deserialized_from_text};
+use crate::objects::{self, Location};
+use crate::store::fleet::{self, Database};
+
+/// The database of a fleet, as it is written. Its `Debug` output has no password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenDatabase(Database);
+
+/// The bucket of a fleet, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenObjects(Location);
+
+/// Files of a fleet.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FleetSettings {
+    /// The file with the password of the database.
+    pub password_file: Option<PathBuf>,
+    /// The file with the key of the bucket, in the format of the AWS tools.
+    pub credentials_file: Option<PathBuf>,
+    /// Certificates to trust besides the system's, in PEM.
+    pub ca_files: Option<Vec<PathBuf>>,
+}
+
+impl FleetSettings {
+    /// The fleet, if there is one.
+    pub(in crate::config) fn resolve(
+        self,
+        database: Option<WrittenDatabase>,
+        objects: Option<WrittenObjects>,
+        environment: &Environment,
+    ) -> Result<Option<fleet::Settings>, ConfigError> {
+        let (database, objects) = match (database, objects) {
+            (Some(WrittenDatabase(database)), Some(WrittenObjects(objects))) => (database, objects),
+            (Some(_), None) => return Err(ConfigError::Fleet("database", "objects")),
+            (None, Some(_)) => return Err(ConfigError::Fleet("objects", "database")),
+            (None, None) if self.is_empty() => return Ok(None),
+            (None, None) => return Err(ConfigError::Fleet("[fleet]", "database")),
+        };
+        let ca_files = self.ca_files.unwrap_or_default();
+        let credentials = match self.credentials_file {
+            Some(file) => objects::CredentialSource::File(file),
+            None => environment.object_credentials(),
+        };
+        Ok(Some(fleet::Settings {
+            database,
+            password_file: self.password_file,
+            ca_files: ca_files.clone(),
+            objects: objects::Settings {
+                location: objects,
+                credentials,
+                ca_files,
+            },
+            name: environment.host_name(),
+        }))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.password_file.is_none() && self.credentials_file.is_none() && self.ca_files.is_none()
+    }
+
+    pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let files = self.password_file.iter_mut();
+        let files = files.chain(&mut self.credentials_file);
+        files.chain(self.ca_files.iter_mut().flatten())
+    }
+}
+
+impl std::str::FromStr for WrittenDatabase {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        // The text may have a password, and is not repeated.
+        let parsed = text.parse().map(Self);
+        parsed.map_err(|problem: fleet::DatabaseError| ValueError::new("***", "database", problem))
+    }
+}
+
+impl std::str::FromStr for WrittenObjects {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let parsed = text.parse().map(Self);
+        let refused = |problem: objects::LocationError| {
+            let shown = if problem == objects::LocationError::Login {
+                "***"
+            } else {
+                text
+            };
+            ValueError::new(shown, "bucket", problem)
+        };
+        parsed.map_err(refused)
+    }
+}
+
+layer!(FleetSettings: password_file, credentials_file, ca_files);
+
+deserialized_from_text! {
+    WrittenDatabase, "a database such as \"postgres://almanac@db.example/almanac\"";
+    WrittenObjects, "a bucket such as \"s3://catalogs/almanac\"";
+}

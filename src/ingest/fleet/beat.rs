@@ -1,0 +1,200 @@
+//! Keeps this replica alive in the fleet, and its view of it up to date.
+
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::ingest::fleet::membership::Membership;
+use crate::store::fleet::{Beat, FleetError, Generation, Lease, ReplicaId, TrackId};
+
+/// The time between two beats.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// A replica lives so long after a beat. Without another one it stops its passes.
+const LIFE: Duration = Duration::from_secs(6);
+/// The longest time of one beat.
+const LONGEST: Duration = Duration::from_secs(4);
+/// The time between two tries to hear of changes.
+const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+
+/// Beats until it is stopped, then leaves the fleet.
+pub async fn beat(membership: Membership, stop: CancellationToken) {
+    let listening = tokio::spawn(listen(membership.clone(), stop.clone()));
+    let mut last = Instant::now();
+    let mut failing = false;
+    // The number of the last change whose generations were read, and of which tracks.
+    let mut seen = (-1, Vec::new());
+    loop {
+        let result = tokio::time::timeout(LONGEST, once(&membership, &mut seen)).await;
+        match result.map_err(|_| None).and_then(|done| done.map_err(Some)) {
+            Ok(()) => {
+                last = Instant::now();
+                if std::mem::take(&mut failing) {
+                    tracing::info!("the database of the fleet answers again");
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut failing, true) {
+                    let error = error.map_or("no answer in time".into(), |it| it.to_string());
+                    tracing::warn!(error, "no word to the fleet: serving goes on, passes wait");
+                }
+                // Read again once it answers.
+                seen.0 = -1;
+            }
+        }
+        if last.elapsed() >= LIFE {
+            set_leases(&membership, &[]);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(INTERVAL) => {}
+            () = membership.nudged() => {}
+            () = stop.cancelled() => break,
+        }
+    }
+    set_leases(&membership, &[]);
+    listening.abort();
+    if let Some(me) = membership.me() {
+        let left = tokio::time::timeout(LONGEST, membership.fleet().leave(me)).await;
+        if !matches!(left, Ok(Ok(()))) {
+            tracing::warn!("cannot leave the fleet: the others notice within seconds");
+        }
+    }
+}
+
+/// One beat: lives on, takes or gives back leases, reads what has changed.
+async fn once(membership: &Membership, seen: &mut (i64, Vec<TrackId>)) -> Result<(), FleetError> {
+    let fleet = membership.fleet();
+    let me = match membership.me() {
+        Some(me) => me,
+        None => {
+            let me = fleet.join().await?;
+            membership.set_me(Some(me));
+            seen.1.clear();
+            me
+        }
+    };
+    let tracks = name_tracks(membership).await?;
+    if tracks != seen.1 {
+        fleet.want(me, &tracks).await?;
+    }
+    let before = Instant::now();
+    let ready = membership.is_settled();
+    let Some(mut beat) = fleet.beat(me, ready, &tracks).await? else {
+        // It was paused for so long that it was removed.
+        set_leases(membership, &[]);
+        membership.set_me(None);
+        membership.nudge();
+        return Ok(());
+    };
+    membership.look(before, beat.now);
+    share_out(membership, me, &tracks, &mut beat).await?;
+    if (beat.change, &tracks) != (seen.0, &seen.1) {
+        let generations = fleet.generations(&tracks).await?;
+        note(membership, &tracks, &generations);
+        *seen = (beat.change, tracks);
+    }
+    // Last, so that whoever gets a lease knows what was published before.
+    set_leases(membership, &beat.leases);
+    Ok(())
+}
+
+/// The rows of all tracks, which are made for new ones.
+async fn name_tracks(membership: &Membership) -> Result<Vec<TrackId>, FleetError> {
+    let mut ids = Vec::new();
+    for ((catalog, origin), state) in membership.tracks() {
+        let known = state.borrow().id;
+        let id = match known {
+            Some(id) => id,
+            None => {
+                let id = membership.fleet().track(&catalog, &origin).await?;
+                state.send_modify(|state| state.id = Some(id));
+                id
+            }
+        };
+        ids.push(id);
+    }
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// Takes this replica's share of the tracks that nobody follows, and gives back what it
+/// has beyond its share, one at a time.
+async fn share_out(
+    membership: &Membership,
+    me: ReplicaId,
+    tracks: &[TrackId],
+    beat: &mut Beat,
+) -> Result<(), FleetError> {
+    beat.leases.retain(|lease| tracks.contains(&lease.track));
+    let share = tracks.len().div_ceil(beat.live.max(1));
+    let fleet = membership.fleet();
+    if beat.free > 0 && beat.leases.len() < share {
+        let most = share - beat.leases.len();
+        let taken = fleet.take(me, tracks, most).await?;
+        if !taken.is_empty() {
+            tracing::info!(catalogs = taken.len(), "following catalogs for the fleet");
+        }
+        beat.leases.extend(taken);
+    } else if beat.leases.len() > share {
+        let passing = |lease: &Lease| {
+            membership.tracks().iter().any(|(_, state)| {
+                let state = state.borrow();
+                state.id == Some(lease.track) && (state.passing || state.pending.is_some())
+            })
+        };
+        if let Some(at) = beat.leases.iter().position(|lease| !passing(lease)) {
+            let lease = beat.leases.swap_remove(at);
+            // Nothing is begun here once another may have it.
+            set_leases(membership, &beat.leases);
+            fleet.give_back(lease).await?;
+        }
+    }
+    Ok(())
+}
+
+fn set_leases(membership: &Membership, leases: &[Lease]) {
+    for (_, state) in membership.tracks() {
+        state.send_if_modified(|state| {
+            let mut own = leases.iter();
+            let lease = own.find(|lease| Some(lease.track) == state.id).copied();
+            std::mem::replace(&mut state.lease, lease) != lease
+        });
+    }
+}
+
+/// Notes the generations of tracks.
+fn note(membership: &Membership, tracks: &[TrackId], generations: &[Generation]) {
+    for (_, state) in membership.tracks() {
+        state.send_if_modified(|state| {
+            let Some(id) = state.id.filter(|id| tracks.contains(id)) else {
+                return false;
+            };
+            let of_track = || generations.iter().filter(|one| one.id.track == id);
+            let turned = of_track().rfind(|one| one.flips.is_some()).cloned();
+            let last = of_track().next_back();
+            let pending = last.filter(|one| one.flips.is_none()).cloned();
+            if state.known && state.turned == turned && state.pending == pending {
+                return false;
+            }
+            state.known = true;
+            state.turned = turned;
+            state.pending = pending;
+            true
+        });
+    }
+}
+
+/// Nudges at each notification. They may get lost, so nothing depends on them.
+async fn listen(membership: Membership, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        match membership.fleet().listen().await {
+            Ok(mut listener) => {
+                membership.nudge();
+                while listener.recv().await.is_ok() {
+                    membership.nudge();
+                }
+            }
+            Err(error) => tracing::debug!(%error, "changes are heard of by beats only"),
+        }
+        tokio::time::sleep(LISTEN_AGAIN).await;
+    }
+}

@@ -1,0 +1,210 @@
+//! This replica's view of the fleet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use crate::ingest::fleet::clock::Clock;
+use crate::ingest::followed::Followed;
+use crate::name::CatalogName;
+use crate::store::RevisionId;
+use crate::store::fleet::{Fleet, FleetError, Generation, GenerationId, Lease, ReplicaId, TrackId};
+
+/// How long a new holder waits for what the one before has begun.
+const INHERIT: Duration = Duration::from_secs(60);
+
+/// This replica's place in a fleet. Cheap to clone.
+#[derive(Clone)]
+pub struct Membership(Arc<Inner>);
+
+struct Inner {
+    fleet: Fleet,
+    tracks: Mutex<BTreeMap<TrackKey, watch::Sender<TrackState>>>,
+    /// Asks for a beat now.
+    nudged: Notify,
+    clock: Mutex<Clock>,
+    /// This start, while the fleet knows it.
+    me: watch::Sender<Option<ReplicaId>>,
+}
+
+/// A catalog and what makes its configuration differ from others of its name.
+pub(super) type TrackKey = (CatalogName, String);
+
+/// A catalog in the fleet. Cheap to clone.
+#[derive(Clone)]
+pub struct Track {
+    membership: Membership,
+    key: TrackKey,
+    state: watch::Sender<TrackState>,
+}
+
+/// What this replica knows of a track.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TrackState {
+    /// Its row, once it is known.
+    pub(super) id: Option<TrackId>,
+    /// Whether its generations were read from the database.
+    pub(super) known: bool,
+    /// The right to follow it.
+    pub(super) lease: Option<Lease>,
+    /// The last generation with a moment at which all turn to it.
+    pub(super) turned: Option<Generation>,
+    /// The last one without, which the replicas fetch.
+    pub(super) pending: Option<Generation>,
+    /// The generation that clients of this replica see.
+    pub(super) served: Option<GenerationId>,
+    /// Whether a pass is running.
+    pub(super) passing: bool,
+}
+
+impl TrackState {
+    /// Whether clients see what they should, as far as this replica knows.
+    fn is_settled(&self) -> bool {
+        let turned = self.turned.as_ref().map(|turned| turned.id);
+        self.known && turned == self.served
+    }
+}
+
+impl Membership {
+    /// A place in a fleet, which [`beat`](crate::ingest::fleet::beat) takes.
+    pub fn new(fleet: Fleet) -> Self {
+        Self(Arc::new(Inner {
+            fleet,
+            tracks: Mutex::default(),
+            nudged: Notify::new(),
+            clock: Mutex::default(),
+            me: watch::Sender::new(None),
+        }))
+    }
+
+    /// Follows a catalog in the fleet. `image` is what else its image depends on.
+    pub fn open(&self, followed: &Followed, image: &str) -> Track {
+        let on_invalid = format!("{:?}", followed.on_invalid).to_lowercase();
+        let origin = format!("{} {on_invalid} {image}", followed.identity());
+        let key = (followed.name.clone(), origin);
+        let mut tracks = self.0.tracks.lock();
+        let state = tracks.entry(key.clone()).or_default().clone();
+        drop(tracks);
+        self.nudge();
+        Track {
+            membership: self.clone(),
+            key,
+            state,
+        }
+    }
+
+    pub(super) fn fleet(&self) -> &Fleet {
+        &self.0.fleet
+    }
+
+    /// All tracks, and where their states are noted.
+    pub(super) fn tracks(&self) -> Vec<(TrackKey, watch::Sender<TrackState>)> {
+        let tracks = self.0.tracks.lock();
+        let tracks = tracks.iter();
+        tracks
+            .map(|(key, state)| (key.clone(), state.clone()))
+            .collect()
+    }
+
+    /// Whether clients see the current generation of every catalog.
+    pub(super) fn is_settled(&self) -> bool {
+        let tracks = self.0.tracks.lock();
+        !tracks.is_empty() && tracks.values().all(|state| state.borrow().is_settled())
+    }
+
+    /// Asks for a beat now.
+    pub(super) fn nudge(&self) {
+        self.0.nudged.notify_one();
+    }
+
+    pub(super) async fn nudged(&self) {
+        self.0.nudged.notified().await;
+    }
+
+    pub(super) fn look(&self, before: Instant, shown: i64) {
+        self.0.clock.lock().look(before, Instant::now(), shown);
+    }
+
+    /// The moment of a time of the database's clock.
+    pub(super) fn moment(&self, time: i64) -> Instant {
+        self.0.clock.lock().moment(time)
+    }
+
+    pub(super) fn me(&self) -> Option<ReplicaId> {
+        *self.0.me.borrow()
+    }
+
+    pub(super) fn set_me(&self, me: Option<ReplicaId>) {
+        self.0.me.send_replace(me);
+    }
+}
+
+impl Track {
+    pub(super) fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// The number of a revision that is being made.
+    pub(in crate::ingest) async fn next_revision(&self) -> Result<RevisionId, FleetError> {
+        self.membership.fleet().next_revision().await
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<TrackState> {
+        self.state.subscribe()
+    }
+
+    pub(super) fn update(&self, change: impl FnOnce(&mut TrackState)) {
+        self.state.send_modify(change);
+    }
+
+    /// Stops to follow the catalog in the fleet.
+    pub(super) fn close(&self) {
+        self.membership.0.tracks.lock().remove(&self.key);
+        self.membership.nudge();
+    }
+
+    /// Waits for the right to follow the catalog. What the holder before has announced is
+    /// served first, so that a pass compares with that.
+    pub(in crate::ingest) async fn until_held(&self) -> Lease {
+        let mut state = self.subscribe();
+        loop {
+            // The sender lives as long as this track.
+            let held = state.wait_for(|state| state.lease.is_some()).await;
+            let Some(lease) = held.ok().and_then(|state| state.lease) else {
+                std::future::pending::<()>().await;
+                continue;
+            };
+            let quiet = state.wait_for(|state| {
+                state.lease != Some(lease) || (state.pending.is_none() && state.is_settled())
+            });
+            let _ = tokio::time::timeout(INHERIT, quiet).await;
+            if state.borrow().lease == Some(lease) {
+                return lease;
+            }
+        }
+    }
+
+    /// Waits until another replica may have the lease.
+    pub(in crate::ingest) async fn lost(&self, lease: Lease) {
+        let mut state = self.subscribe();
+        let _ = state.wait_for(|state| state.lease != Some(lease)).await;
+    }
+
+    /// Notes whether a pass is running: the lease is not given back meanwhile.
+    pub(in crate::ingest) fn set_passing(&self, passing: bool) {
+        self.update(|state| state.passing = passing);
+    }
+
+    /// Waits until clients of this replica see a generation, or a later one.
+    pub(super) async fn until_served(&self, id: GenerationId) {
+        let mut state = self.subscribe();
+        let served = |state: &TrackState| {
+            let served = state.served.filter(|served| served.track == id.track);
+            served.is_some_and(|served| served.number >= id.number)
+        };
+        let _ = state.wait_for(served).await;
+    }
+}

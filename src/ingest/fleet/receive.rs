@@ -1,0 +1,310 @@
+//! Brings what the fleet has published to the clients of this replica: fetches it,
+//! leaves a receipt, and turns to it at the moment at which all do.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use crate::ingest::catalog_metrics::announce;
+use crate::ingest::context::PassContext;
+use crate::ingest::fleet::membership::{Track, TrackState};
+use crate::ingest::followed::Followed;
+use crate::snapshot::{Image, ImagePublisher, Publisher, Snapshot};
+use crate::store::fleet::{FleetError, Generation};
+use crate::store::{BlobPin, DiskError, Revision, StoreError};
+
+/// From the announcement of the moment to the moment: longer than a beat, so that
+/// every replica with a word to the database hears of it in time.
+const NOTICE: Duration = Duration::from_secs(3);
+/// After this time, a majority of the replicas is enough.
+const ALL: Duration = Duration::from_secs(30);
+/// The time between two looks at receipts.
+const LOOK: Duration = Duration::from_millis(200);
+/// The time between two tries after a failure.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// A generation that is open here.
+struct Opened {
+    generation: Generation,
+    revision: Revision,
+    /// `None` once it was published.
+    snapshot: Option<Snapshot>,
+    image: Option<OpenedImage>,
+}
+
+struct OpenedImage {
+    image: Arc<Image>,
+    record: crate::store::Image,
+    revision: crate::store::RevisionId,
+    /// Its parts stay as long as it may be served.
+    _pins: Vec<BlobPin>,
+}
+
+/// What this replica does about one catalog.
+struct Receiver {
+    context: PassContext,
+    followed: Followed,
+    track: Track,
+    publisher: Publisher,
+    images: ImagePublisher,
+    /// What clients see.
+    shown: Option<Opened>,
+    /// What they will see next.
+    next: Option<Opened>,
+    /// When the next one was first found here.
+    since: Option<Instant>,
+}
+
+/// Serves what the fleet has published of a catalog, until it is stopped.
+pub async fn receive(
+    context: PassContext,
+    followed: Followed,
+    track: Track,
+    publisher: Publisher,
+    images: ImagePublisher,
+    stop: CancellationToken,
+) {
+    let span = tracing::info_span!("receive", catalog = %followed.name);
+    let mut receiver = Receiver {
+        context,
+        followed,
+        track,
+        publisher,
+        images,
+        shown: None,
+        next: None,
+        since: None,
+    };
+    let receiving = async {
+        let mut states = receiver.track.subscribe();
+        let mut failing = false;
+        loop {
+            let state = states.borrow_and_update().clone();
+            // Boxed: its state is large.
+            let step = Box::pin(receiver.step(state));
+            let wait = tokio::select! {
+                done = step => match done {
+                    Ok(wait) => {
+                        failing = false;
+                        wait
+                    }
+                    Err(error) => {
+                        if !std::mem::replace(&mut failing, true) {
+                            tracing::error!(
+                                catalog = %receiver.followed.name, reason = error.reason(), %error,
+                                "cannot receive what the fleet publishes, the current revision stays"
+                            );
+                        }
+                        Some(RETRY)
+                    }
+                },
+                () = stop.cancelled() => break,
+            };
+            tokio::select! {
+                changed = states.changed() => if changed.is_err() { break },
+                () = crate::ingest::retry::sleep(wait) => {}
+                () = stop.cancelled() => break,
+            }
+        }
+    };
+    receiving.instrument(span).await;
+    receiver.track.close();
+}
+
+impl Receiver {
+    /// Does what the state asks for. The result is the time until the next look, if one
+    /// is needed.
+    async fn step(&mut self, state: TrackState) -> Result<Option<Duration>, FleetError> {
+        if !state.known {
+            return Ok(None);
+        }
+        let Some(turned) = &state.turned else {
+            // Nobody serves anything of it yet.
+            self.publisher
+                .update(|status| status.first_attempt_done = true);
+            return self.prepare(&state).await;
+        };
+        if self
+            .shown
+            .as_ref()
+            .is_none_or(|shown| !is_same(&shown.generation, turned))
+        {
+            self.open(turned).await?;
+            let moment = self.track.membership().moment(turned.flips.unwrap_or(0));
+            tokio::time::sleep_until(moment.into()).await;
+            self.show().await?;
+        }
+        let served = Some(turned.id);
+        if state.served != served {
+            self.track.update(|state| state.served = served);
+        }
+        self.prepare(&state).await
+    }
+
+    /// Fetches what is announced, and sets its moment if that is for this replica to do.
+    async fn prepare(&mut self, state: &TrackState) -> Result<Option<Duration>, FleetError> {
+        let Some(pending) = &state.pending else {
+            return Ok(None);
+        };
+        let membership = self.track.membership().clone();
+        let Some(me) = membership.me() else {
+            return Ok(Some(LOOK));
+        };
+        if self
+            .next
+            .as_ref()
+            .is_none_or(|next| !is_same(&next.generation, pending))
+        {
+            self.open(pending).await?;
+            self.since = Some(Instant::now());
+            membership.fleet().leave_receipt(me, pending.id).await?;
+        }
+        let Some(lease) = state.lease else {
+            return Ok(None);
+        };
+        let fleet = membership.fleet();
+        let prepared = fleet.prepared(me, pending.id).await?;
+        if !prepared.mine {
+            fleet.leave_receipt(me, pending.id).await?;
+            return Ok(Some(LOOK));
+        }
+        let waited = self.since.is_some_and(|since| since.elapsed() >= ALL);
+        let all = prepared.having >= prepared.replicas;
+        if !all && !(waited && prepared.having * 2 > prepared.replicas) {
+            return Ok(Some(LOOK));
+        }
+        // Alone, nobody has to hear of it.
+        let notice = if prepared.replicas > 1 {
+            NOTICE
+        } else {
+            Duration::ZERO
+        };
+        fleet.turn(lease, pending.id, notice).await?;
+        membership.nudge();
+        // Should the answer get lost, it is looked at again.
+        Ok(Some(RETRY))
+    }
+
+    /// Fetches and opens a generation, unless it is open. No client sees it yet, but its
+    /// image can be pulled by digest.
+    async fn open(&mut self, generation: &Generation) -> Result<(), FleetError> {
+        if let Some(next) = &mut self.next
+            && is_same(&next.generation, generation)
+        {
+            next.generation = generation.clone();
+            return Ok(());
+        }
+        let store = &self.context.store;
+        let fleet = self.track.membership().fleet();
+        let fetched = fleet.fetch(store, &self.followed.name, generation).await?;
+        let served = self.publisher.snapshot();
+        let is_served = served.is_some_and(|served| {
+            let served = served.revision();
+            served.id == fetched.revision.id && served.content == fetched.revision.content
+        });
+        let (own, revision) = (store.clone(), fetched.revision.clone());
+        let wanted = fetched.image;
+        let opened = tokio::task::spawn_blocking(move || {
+            let snapshot = if is_served {
+                None
+            } else {
+                Some(Snapshot::open(&own, revision)?)
+            };
+            let image = match wanted {
+                Some(wanted) => {
+                    let opened = Image::open(&own, wanted.revision, wanted.image.clone());
+                    let opened =
+                        opened.map_err(DiskError::at("open an image in", &own.temporary()))?;
+                    Some(OpenedImage {
+                        image: Arc::new(opened),
+                        record: wanted.image,
+                        revision: wanted.revision,
+                        _pins: wanted.pins,
+                    })
+                }
+                None => None,
+            };
+            Ok::<_, StoreError>((snapshot, image))
+        });
+        let folder = store.temporary();
+        let opened = opened.await;
+        let stopped = |error| {
+            let error = std::io::Error::other(error);
+            Err(DiskError::at("open a revision in", &folder)(error).into())
+        };
+        let (snapshot, image) = opened.unwrap_or_else(stopped)?;
+        if let Some(image) = &image {
+            self.images.prepare(Arc::clone(&image.image));
+        }
+        self.next = Some(Opened {
+            generation: generation.clone(),
+            revision: fetched.revision,
+            snapshot,
+            image,
+        });
+        Ok(())
+    }
+
+    /// Shows clients what is open, and makes it what a start serves.
+    async fn show(&mut self) -> Result<(), FleetError> {
+        let Some(mut next) = self.next.take() else {
+            return Ok(());
+        };
+        let store = &self.context.store;
+        let problems = store.problems(next.revision.id).await.unwrap_or_default();
+        // A replica turns in memory first: the disk may be slow.
+        let image = next.image.as_ref().map(|opened| Arc::clone(&opened.image));
+        let snapshot = next.snapshot.take();
+        let is_new = snapshot.is_some();
+        if let Some(snapshot) = snapshot {
+            let problems = problems.clone().into();
+            self.publisher.update(|status| status.problems = problems);
+            self.publisher.publish(snapshot);
+        } else {
+            self.publisher
+                .update(|status| status.first_attempt_done = true);
+        }
+        if let Some(image) = image {
+            let shown = self.images.image();
+            let is_shown = shown.is_some_and(|shown| {
+                shown.revision == image.revision && shown.record == image.record
+            });
+            if !is_shown {
+                self.images.publish(image);
+                // Those who make images look at what is there.
+                self.publisher.announce();
+            }
+        }
+        let revision = next.revision.clone();
+        let image = next.image.as_ref();
+        let own_image = image.filter(|image| image.revision == revision.id);
+        let own_image = own_image.map(|image| image.record.clone());
+        let is_held = self.track.subscribe().borrow().lease.is_some();
+        self.shown = Some(next);
+        store.serve(&revision).await?;
+        if let Some(record) = own_image {
+            store.record_image(revision.id, &record).await?;
+        }
+        store.retire_older(&revision).await?;
+        if let (true, false, Some(snapshot)) = (is_new, is_held, self.publisher.snapshot()) {
+            announce(
+                &snapshot,
+                &problems,
+                None,
+                "serving a new revision of the fleet",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Whether both are the same, whether or not their moment is set. After a failover, a
+/// number may mean another generation.
+fn is_same(one: &Generation, other: &Generation) -> bool {
+    one.id == other.id
+        && one.revision == other.revision
+        && one.content == other.content
+        && one.image == other.image
+}

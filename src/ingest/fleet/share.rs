@@ -1,0 +1,88 @@
+//! Brings what the holder of a lease has made to all replicas.
+
+use std::time::Duration;
+
+use crate::ingest::context::PassContext;
+use crate::ingest::error::{PassError, Stage};
+use crate::ingest::fleet::membership::Track;
+use crate::ingest::stages::{StageTracker, blocking};
+use crate::snapshot::Snapshot;
+use crate::store::fleet::{FleetError, GenerationId, Lease};
+use crate::store::{self, Encoding, Revision, RevisionId, Store};
+
+/// The longest time until all serve what was announced.
+const LONGEST: Duration = Duration::from_mins(5);
+
+/// Publishes a revision that is kept here: all replicas fetch it, then all turn to it.
+/// Returns once it is served here.
+pub(in crate::ingest) async fn share_revision(
+    context: &PassContext,
+    (track, lease): (&Track, Lease),
+    stages: &StageTracker,
+    revision: &Revision,
+) -> Result<(), PassError> {
+    let sharing = async {
+        let store = &context.store;
+        encode(store, revision).await?;
+        let failed = PassError::at::<FleetError>(Stage::Share);
+        // With the sums of its encodings.
+        let kept = store.kept(&revision.catalog, revision.id).await;
+        let kept = kept.map_err(PassError::at(Stage::Share))?;
+        let revision = kept.as_ref().unwrap_or(revision);
+        let fleet = track.membership().fleet();
+        let files = fleet.share_revision(store, revision).await;
+        let files = files.map_err(&failed)?;
+        let id = fleet.prepare_revision(lease, revision, &files).await;
+        let id = id.map_err(&failed)?;
+        tracing::debug!(revision = %revision.id, "announced to the fleet");
+        wait(track, id).await.map_err(&failed)
+    };
+    stages.run(Stage::Share, sharing).await
+}
+
+/// Publishes another image of the revision that all serve.
+pub(in crate::ingest) async fn share_image(
+    store: &Store,
+    (track, lease): (&Track, Lease),
+    revision: RevisionId,
+    image: &store::Image,
+) -> Result<(), PassError> {
+    let sharing = async {
+        let fleet = track.membership().fleet();
+        let parts = fleet.share_image(store, image).await?;
+        let id = fleet.prepare_image(lease, revision, image, &parts).await?;
+        wait(track, id).await
+    };
+    sharing.await.map_err(PassError::at(Stage::Share))
+}
+
+/// Waits until a generation is served here, as `receive` does it.
+async fn wait(track: &Track, id: GenerationId) -> Result<(), FleetError> {
+    track.membership().nudge();
+    let served = tokio::time::timeout(LONGEST, track.until_served(id)).await;
+    served.map_err(|_| FleetError::NotTurned)
+}
+
+/// Makes all encodings, so that the revision never changes once it is announced: a
+/// replica without one would answer with another entity tag.
+async fn encode(store: &Store, revision: &Revision) -> Result<(), PassError> {
+    let (own, of) = (store.clone(), revision.clone());
+    let made = blocking(Stage::Share, move || {
+        let make = || {
+            let snapshot = Snapshot::open(&own, of)?;
+            let (lines, decoded) = (snapshot.lines(), snapshot.decoded());
+            let mut made = Vec::new();
+            for encoding in Encoding::ALL {
+                let file = own.encode(snapshot.revision(), encoding, &lines, decoded, || true)?;
+                made.extend(file.map(|(_, sum)| (encoding, sum)));
+            }
+            Ok(made)
+        };
+        make().map_err(PassError::at::<store::StoreError>(Stage::Share))
+    });
+    for (encoding, sum) in made.await? {
+        let recorded = store.record_file(revision.id, encoding.file(), &sum).await;
+        recorded.map_err(PassError::at(Stage::Share))?;
+    }
+    Ok(())
+}

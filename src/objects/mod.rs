@@ -1,0 +1,17 @@
+//! Objects in a bucket, over the protocol of S3: put, get, list and delete.
+//!
+//! `location` is the setting, `credentials` finds the key that signs, `signature`
+//! signs requests (AWS Signature Version 4), `client` sends them, `answer` reads the
+//! documents that a store sends. Whoever uses this decides what objects mean.
+
+mod answer;
+mod client;
+mod credentials;
+mod error;
+mod location;
+mod signature;
+
+pub use client::{Body, Bucket, Put, Settings};
+pub use credentials::{AccessKey, CredentialSource};
+pub use error::{ObjectError, ObjectProblem};
+pub use location::{Location, LocationError, Style};

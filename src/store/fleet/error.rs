@@ -1,0 +1,94 @@
+//! Errors of a fleet.
+
+use sqlx::migrate::MigrateError;
+
+use crate::objects::ObjectError;
+use crate::store::StoreError;
+use crate::store::disk::DiskError;
+
+/// An error of what replicas share.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// A statement failed.
+    #[error("cannot {action} in the database of the fleet: {source}")]
+    Database {
+        /// What was to be done.
+        action: &'static str,
+        /// Why it failed.
+        source: sqlx::Error,
+    },
+    /// A request to the bucket failed.
+    #[error(transparent)]
+    Objects(#[from] ObjectError),
+    /// Another replica follows the catalog by now.
+    #[error("another replica follows the catalog now, so nothing is published here")]
+    Fenced,
+    /// An object is not what its name says.
+    #[error("the object {key} is damaged: {problem}")]
+    Damaged {
+        /// Its key.
+        key: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A generation without files that this version opens.
+    #[error("revision {0} has no files in the format of this version of almanac")]
+    OtherFormat(i64),
+    /// An object that was to be published is gone.
+    #[error("an object was removed while it was being published")]
+    Gone,
+    /// The replicas did not turn to a generation in time.
+    #[error("the generation was prepared, but it is not served yet")]
+    NotTurned,
+    /// The local copy cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The database cannot be prepared.
+    #[error("cannot prepare the database of the fleet: {0}")]
+    Migrate(#[from] MigrateError),
+    /// The database or the bucket took too long.
+    #[error("no answer after {}", humantime::format_duration(*.0))]
+    NoAnswer(std::time::Duration),
+    /// A start is refused, with what to do.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<DiskError> for FleetError {
+    fn from(error: DiskError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl FleetError {
+    /// For `map_err` on statements.
+    pub(super) fn sql(action: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
+        move |source| Self::Database { action, source }
+    }
+
+    /// A short label for metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Database { .. } | Self::Migrate(_) => "database",
+            Self::Objects(_) | Self::Damaged { .. } | Self::Gone => "objects",
+            Self::Fenced => "fenced",
+            Self::OtherFormat(_) | Self::NotTurned | Self::NoAnswer(_) | Self::Refused(_) => {
+                "fleet"
+            }
+            Self::Store(_) => "store",
+        }
+    }
+
+    /// Whether a start goes on without the database: it did not answer, and may later.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            // An answer of the server is its decision, unless it starts or stops.
+            Self::Database { source, .. } => source
+                .as_database_error()
+                .is_none_or(|error| error.code().is_some_and(|code| code.starts_with("57P"))),
+            Self::Objects(error) => error.is_temporary(),
+            Self::NoAnswer(_) => true,
+            _ => false,
+        }
+    }
+}

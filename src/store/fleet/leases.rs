@@ -1,0 +1,218 @@
+//! Who lives and who follows what.
+//!
+//! A lease lives as long as its holder's row. Its end only allows another replica to
+//! take it; what keeps the former holder from publishing is the epoch, which a
+//! publication compares in its own transaction.
+
+use sqlx::{PgConnection, Row as _};
+
+use crate::answers::index::FORMAT;
+use crate::name::CatalogName;
+use crate::store::fleet::connect::Fleet;
+use crate::store::fleet::error::FleetError;
+
+/// One start of one replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaId(pub(super) i64);
+
+/// A catalog as one configuration has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrackId(pub(super) i64);
+
+/// The right to follow a track and to publish it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The track.
+    pub track: TrackId,
+    /// Who has it.
+    pub holder: ReplicaId,
+    /// Grows whenever somebody takes it.
+    pub epoch: i64,
+}
+
+/// The state of the fleet, as of one beat.
+#[derive(Clone, Debug)]
+pub struct Beat {
+    /// The time of the database, in microseconds since 1970.
+    pub now: i64,
+    /// Counts what was published.
+    pub change: i64,
+    /// The replicas that live.
+    pub live: usize,
+    /// The wanted tracks that nobody follows.
+    pub free: usize,
+    /// The leases of this replica.
+    pub leases: Vec<Lease>,
+}
+
+impl Fleet {
+    /// Joins the fleet.
+    pub async fn join(&self) -> Result<ReplicaId, FleetError> {
+        let row = sqlx::query_scalar(
+            "INSERT INTO replicas (name, version, format, expires)
+             VALUES ($1, $2, $3, clock_timestamp() + interval '6 seconds') RETURNING id",
+        );
+        let row = row
+            .bind(&*self.name)
+            .bind(env!("CARGO_PKG_VERSION"))
+            .bind(format())
+            .fetch_one(&self.pool);
+        row.await
+            .map(ReplicaId)
+            .map_err(FleetError::sql("join the fleet"))
+    }
+
+    /// Gives all leases back and leaves the fleet.
+    pub async fn leave(&self, me: ReplicaId) -> Result<(), FleetError> {
+        let statement = sqlx::query(
+            "WITH freed AS (UPDATE leases SET holder = NULL WHERE holder = $1)
+             DELETE FROM replicas WHERE id = $1",
+        );
+        let left = statement.bind(me.0).execute(&self.pool).await;
+        left.map(drop).map_err(FleetError::sql("leave the fleet"))
+    }
+
+    /// The track of a catalog, which is made if it is new.
+    pub async fn track(&self, catalog: &CatalogName, origin: &str) -> Result<TrackId, FleetError> {
+        let row = sqlx::query_scalar(
+            "WITH made AS (
+               INSERT INTO tracks (catalog, origin) VALUES ($1, $2)
+               ON CONFLICT (catalog, origin) DO UPDATE SET origin = excluded.origin RETURNING id
+             ), leased AS (
+               INSERT INTO leases (track) SELECT id FROM made ON CONFLICT DO NOTHING
+             ) SELECT id FROM made",
+        );
+        let row = row
+            .bind(catalog.as_str())
+            .bind(origin)
+            .fetch_one(&self.pool);
+        row.await
+            .map(TrackId)
+            .map_err(FleetError::sql("record the catalog"))
+    }
+
+    /// Records which tracks this replica wants to serve.
+    pub async fn want(&self, me: ReplicaId, tracks: &[TrackId]) -> Result<(), FleetError> {
+        let statement = sqlx::query("UPDATE replicas SET wants = $2 WHERE id = $1");
+        let statement = statement.bind(me.0).bind(numbers(tracks));
+        let done = statement.execute(&self.pool).await;
+        done.map(drop)
+            .map_err(FleetError::sql("record the wanted catalogs"))
+    }
+
+    /// Lives for six seconds more. `None` when the fleet does not know this replica any
+    /// more: it joins again.
+    pub async fn beat(
+        &self,
+        me: ReplicaId,
+        ready: bool,
+        wanted: &[TrackId],
+    ) -> Result<Option<Beat>, FleetError> {
+        let query = sqlx::query(
+            "WITH me AS (
+               UPDATE replicas SET expires = clock_timestamp() + interval '6 seconds', ready = $2
+               WHERE id = $1 RETURNING id
+             ), mine AS (SELECT track, epoch FROM leases WHERE holder = $1)
+             SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
+               (SELECT change FROM fleet) AS change,
+               EXISTS (SELECT 1 FROM me) AS known,
+               (SELECT count(*) FROM replicas
+                WHERE expires > clock_timestamp() OR id = $1) AS live,
+               (SELECT count(*) FROM leases l
+                WHERE l.track = ANY($3) AND l.holder IS DISTINCT FROM $1 AND NOT EXISTS (
+                  SELECT 1 FROM replicas r WHERE r.id = l.holder AND r.expires > clock_timestamp()
+                )) AS free,
+               (SELECT coalesce(array_agg(track ORDER BY track), '{}') FROM mine) AS tracks,
+               (SELECT coalesce(array_agg(epoch ORDER BY track), '{}') FROM mine) AS epochs",
+        );
+        let query = query.bind(me.0).bind(ready).bind(numbers(wanted));
+        let row = query.fetch_one(&self.pool).await;
+        let row = row.map_err(FleetError::sql("beat"))?;
+        if !row.get::<bool, _>("known") {
+            return Ok(None);
+        }
+        let tracks: Vec<i64> = row.get("tracks");
+        let epochs: Vec<i64> = row.get("epochs");
+        let leases = tracks.iter().zip(epochs).map(|(track, epoch)| Lease {
+            track: TrackId(*track),
+            holder: me,
+            epoch,
+        });
+        let count = |name| usize::try_from(row.get::<i64, _>(name)).unwrap_or(0);
+        Ok(Some(Beat {
+            now: row.get("now"),
+            change: row.get("change"),
+            live: count("live"),
+            free: count("free"),
+            leases: leases.collect(),
+        }))
+    }
+
+    /// Takes up to `most` of the tracks that nobody follows.
+    pub async fn take(
+        &self,
+        me: ReplicaId,
+        wanted: &[TrackId],
+        most: usize,
+    ) -> Result<Vec<Lease>, FleetError> {
+        let query = sqlx::query(
+            "UPDATE leases SET holder = $1, epoch = epoch + 1 WHERE track IN (
+               SELECT track FROM leases l
+               WHERE track = ANY($2) AND l.holder IS DISTINCT FROM $1 AND NOT EXISTS (
+                 SELECT 1 FROM replicas r WHERE r.id = l.holder AND r.expires > clock_timestamp())
+               LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING track, epoch",
+        );
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let query = query.bind(me.0).bind(numbers(wanted)).bind(most);
+        let rows = query.fetch_all(&self.pool).await;
+        let rows = rows.map_err(FleetError::sql("take leases"))?;
+        let taken = rows.iter().map(|row| Lease {
+            track: TrackId(row.get(0)),
+            holder: me,
+            epoch: row.get(1),
+        });
+        Ok(taken.collect())
+    }
+
+    /// Gives a lease back.
+    pub async fn give_back(&self, lease: Lease) -> Result<(), FleetError> {
+        let statement = sqlx::query(
+            "UPDATE leases SET holder = NULL WHERE track = $1 AND holder = $2 AND epoch = $3",
+        );
+        let statement = statement
+            .bind(lease.track.0)
+            .bind(lease.holder.0)
+            .bind(lease.epoch);
+        let done = statement.execute(&self.pool).await;
+        done.map(drop).map_err(FleetError::sql("give a lease back"))
+    }
+}
+
+/// Locks the lease until the end of the transaction.
+///
+/// # Errors
+/// With [`FleetError::Fenced`] when it is another's.
+pub(super) async fn fence(connection: &mut PgConnection, lease: Lease) -> Result<(), FleetError> {
+    let query = sqlx::query(
+        "SELECT 1 FROM leases WHERE track = $1 AND holder = $2 AND epoch = $3 FOR UPDATE",
+    );
+    let query = query
+        .bind(lease.track.0)
+        .bind(lease.holder.0)
+        .bind(lease.epoch);
+    let row = query.fetch_optional(connection).await;
+    match row.map_err(FleetError::sql("look up the lease"))? {
+        Some(_) => Ok(()),
+        None => Err(FleetError::Fenced),
+    }
+}
+
+pub(super) fn numbers(tracks: &[TrackId]) -> Vec<i64> {
+    tracks.iter().map(|track| track.0).collect()
+}
+
+/// The format of the files that this version opens, as the database has it.
+pub(super) fn format() -> i32 {
+    // A small number that grows by one.
+    i32::try_from(FORMAT).unwrap_or(i32::MAX)
+}

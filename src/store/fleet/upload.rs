@@ -1,0 +1,233 @@
+//! Puts the files of a revision and the parts of an image into the bucket.
+//!
+//! An object has the digest of its decoded bytes as its name, so what an earlier
+//! revision has too is there already. Its row comes first: whatever lies in the bucket
+//! is known.
+
+use bytes::Bytes;
+use sqlx::Row as _;
+
+use crate::objects::Put;
+use crate::store::disk::DiskError;
+use crate::store::fleet::connect::Fleet;
+use crate::store::fleet::error::FleetError;
+use crate::store::history::outline_bytes;
+use crate::store::record::RECORD;
+use crate::store::revision_files::{INDEX, MESSAGES, QUERIES, SEGMENTS};
+use crate::store::{Encoding, Image, Revision, Store, StoreError};
+use ::images::digest::Digest;
+
+/// The outline of a revision's content, beside its files.
+pub(super) const OUTLINE: &str = "outline.zst";
+/// Files that are compressed on their way, and others. The lines of the metas travel as
+/// `all.zst`.
+const COMPRESSED: [&str; 4] = [INDEX, MESSAGES, QUERIES, RECORD];
+/// The level of zstd on the way.
+const LEVEL: i32 = 3;
+
+/// Finds the usable row of an object, or makes one.
+const RECORD_OBJECT: &str = "WITH known AS (
+    SELECT incarnation, coding, state FROM objects WHERE digest = $1 AND state <> 'going'
+  ), made AS (
+    INSERT INTO objects (digest, incarnation, size, coding, state)
+    SELECT $1, coalesce((SELECT max(incarnation) FROM objects WHERE digest = $1), 0) + 1,
+      $2, $3, 'coming'
+    WHERE NOT EXISTS (SELECT 1 FROM known)
+    ON CONFLICT DO NOTHING RETURNING incarnation, coding, state
+  ) SELECT * FROM known UNION ALL SELECT * FROM made";
+
+/// Objects that are in the bucket, each under a name of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shared(pub(super) Vec<Named>);
+
+/// An object and what it is to whoever names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) digest: Digest,
+    pub(super) incarnation: i64,
+}
+
+/// How the bytes of an object lie in the bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    Identity,
+    Zstd,
+}
+
+impl Coding {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        [Self::Identity, Self::Zstd]
+            .into_iter()
+            .find(|coding| coding.as_str() == text)
+    }
+}
+
+/// Bytes that are to become an object.
+struct Upload {
+    name: String,
+    bytes: Bytes,
+    digest: Digest,
+    coding: Coding,
+}
+
+impl Fleet {
+    /// Puts the files of a revision into the bucket.
+    pub async fn share_revision(
+        &self,
+        store: &Store,
+        revision: &Revision,
+    ) -> Result<Shared, FleetError> {
+        let (own, of) = (store.clone(), revision.clone());
+        let uploads = tokio::task::spawn_blocking(move || files(&own, &of));
+        self.share(uploads.await.unwrap_or_else(stopped)?).await
+    }
+
+    /// Puts the parts of an image into the bucket.
+    pub async fn share_image(&self, store: &Store, image: &Image) -> Result<Shared, FleetError> {
+        let (own, image) = (store.clone(), image.clone());
+        let uploads = tokio::task::spawn_blocking(move || parts(&own, &image));
+        self.share(uploads.await.unwrap_or_else(stopped)?).await
+    }
+
+    async fn share(&self, uploads: Vec<Upload>) -> Result<Shared, FleetError> {
+        let mut shared = Vec::with_capacity(uploads.len());
+        for upload in uploads {
+            shared.push(Named {
+                incarnation: self.put(&upload).await?,
+                name: upload.name,
+                digest: upload.digest,
+            });
+        }
+        Ok(Shared(shared))
+    }
+
+    /// Puts an object into the bucket, unless it is there. Returns its incarnation.
+    async fn put(&self, upload: &Upload) -> Result<i64, FleetError> {
+        let digest = upload.digest.as_bytes().to_vec();
+        let size = i64::try_from(upload.bytes.len()).unwrap_or(i64::MAX);
+        let mut row = None;
+        // Another replica may insert the same row between the two looks of a statement.
+        for _ in 0..3 {
+            let found = sqlx::query(RECORD_OBJECT)
+                .bind(&digest)
+                .bind(size)
+                .bind(upload.coding.as_str())
+                .fetch_optional(&self.pool)
+                .await;
+            row = found.map_err(FleetError::sql("record an object"))?;
+            if row.is_some() {
+                break;
+            }
+        }
+        let row = row.ok_or(FleetError::Gone)?;
+        let incarnation: i64 = row.get("incarnation");
+        if row.get::<&str, _>("state") == "there" {
+            return Ok(incarnation);
+        }
+        let coding = Coding::parse(row.get("coding")).unwrap_or(Coding::Identity);
+        let bytes = upload.bytes.clone();
+        let body = tokio::task::spawn_blocking(move || encoded(bytes, coding));
+        let body = body.await.unwrap_or_else(stopped)?;
+        let key = key(&upload.digest, incarnation);
+        // An object that is there is whole: a store keeps nothing of a broken request.
+        self.bucket.put(&key, body, Put::IfAbsent).await?;
+        let statement = sqlx::query(
+            "UPDATE objects SET state = 'there', touched = clock_timestamp()
+             WHERE digest = $1 AND incarnation = $2 AND state = 'coming'",
+        );
+        let done = statement.bind(&digest).bind(incarnation);
+        let done = done.execute(&self.pool).await;
+        done.map_err(FleetError::sql("record an object"))?;
+        Ok(incarnation)
+    }
+}
+
+/// The name of an object in the bucket.
+pub(super) fn key(digest: &Digest, incarnation: i64) -> String {
+    let hex = digest.hex();
+    let start = hex.get(..2).unwrap_or_default();
+    format!("sha256/{start}/{hex}-{incarnation}")
+}
+
+fn files(store: &Store, revision: &Revision) -> Result<Vec<Upload>, FleetError> {
+    let map = |name: &str| {
+        let path = store.revision_folder(revision.id).join(name);
+        let mapped = store.map(revision.id, name);
+        mapped.map_err(|error| FleetError::from(DiskError::at("open", &path)(error)))
+    };
+    let mut uploads = Vec::new();
+    for name in COMPRESSED {
+        uploads.push(upload(name, map(name)?, Coding::Zstd));
+    }
+    uploads.push(upload(SEGMENTS, map(SEGMENTS)?, Coding::Identity));
+    for encoding in Encoding::ALL {
+        // A catalog without lines has none.
+        if revision.files.contains_key(encoding.file()) {
+            let name = encoding.file();
+            uploads.push(upload(name, map(name)?, Coding::Identity));
+        }
+    }
+    if let Some(outline) = outline_bytes(&store.folder, &revision.content) {
+        uploads.push(upload(OUTLINE, outline.into(), Coding::Identity));
+    }
+    Ok(uploads)
+}
+
+fn parts(store: &Store, image: &Image) -> Result<Vec<Upload>, FleetError> {
+    let mut uploads: Vec<Upload> = Vec::new();
+    for part in image.parts() {
+        if uploads.iter().any(|upload| upload.digest == part.digest) {
+            continue;
+        }
+        let path = store.contents().folder().to_owned();
+        let blob = store.contents().open_blob(&part.digest);
+        let blob = blob.map_err(DiskError::at("read in", &path))?;
+        let upload = upload(
+            &part.digest.to_string(),
+            blob.unverified(),
+            Coding::Identity,
+        );
+        if upload.digest != part.digest {
+            return Err(FleetError::Damaged {
+                key: upload.name,
+                problem: "its file here has other bytes".into(),
+            });
+        }
+        uploads.push(upload);
+    }
+    Ok(uploads)
+}
+
+fn upload(name: &str, bytes: Bytes, coding: Coding) -> Upload {
+    Upload {
+        name: name.to_owned(),
+        digest: Digest::of(&bytes),
+        bytes,
+        coding,
+    }
+}
+
+fn encoded(bytes: Bytes, coding: Coding) -> Result<Bytes, FleetError> {
+    match coding {
+        Coding::Identity => Ok(bytes),
+        Coding::Zstd => {
+            let encoded = zstd::encode_all(&bytes[..], LEVEL);
+            let encoded = encoded.map_err(DiskError::at("compress", "an object".as_ref()))?;
+            Ok(encoded.into())
+        }
+    }
+}
+
+/// The result of work whose thread panicked.
+pub(super) fn stopped<T>(error: tokio::task::JoinError) -> Result<T, FleetError> {
+    let error = std::io::Error::other(error);
+    Err(StoreError::from(DiskError::at("read", "the store".as_ref())(error)).into())
+}

@@ -63,8 +63,8 @@ const VARIABLES: &[(&str, &str, Setter)] = variables! {
     "ALMANAC_ON_INVALID": value, on_invalid;
     "ALMANAC_OFFLINE": flag, offline;
     "ALMANAC_DEFAULT_CATALOG": value, default_catalog;
-    "ALMANAC_DATABASE": value, database;
-    "ALMANAC_OBJECTS": value, objects;
+    "ALMANAC_DATABASE": hidden, database;
+    "ALMANAC_OBJECTS": hidden, objects;
     "ALMANAC_INSECURE": list, registries.insecure;
     "ALMANAC_AUTH_FILE": paths, registries.auth_files;
     "ALMANAC_CA_FILE": paths, registries.ca_files;
@@ -288,6 +288,12 @@ fn is_service(name: &str) -> bool {
 
 fn value<T: FromStr<Err: Display>>(value: &OsStr) -> Result<Option<T>, String> {
     parse(text(value)?).map(Some)
+}
+
+/// A value that may have a secret, so that errors do not repeat it.
+fn hidden<T: FromStr<Err: Display>>(value: &OsStr) -> Result<Option<T>, String> {
+    let parsed = text(value)?.parse().map(Some);
+    parsed.map_err(|error: T::Err| error.to_string())
 }
 
 fn flag(value: &OsStr) -> Result<bool, String> {

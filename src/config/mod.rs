@@ -40,6 +40,7 @@ pub use settings::{
     CacheSettings, CatalogError, CatalogSettings, ChannelSettings, DistributionSettings,
     FleetSettings, HistorySettings, KubernetesSettings, LimitSettings, NamePrefix, PackageSettings,
     RegistrySettings, ScrubSettings, Settings, SignedName, SigningSettings, WebhookSettings,
+    WrittenDatabase, WrittenObjects,
 };
 pub use template::{ImageTemplate, KubeVersion, WrittenSource};
 pub use value::{

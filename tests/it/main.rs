@@ -36,6 +36,7 @@ mod draining;
 mod encodings;
 mod export_import;
 mod failures;
+mod fleet;
 mod follow;
 mod graphql;
 mod grpc;

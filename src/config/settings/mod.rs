@@ -102,12 +102,12 @@ pub struct Settings {
     #[arg(long, value_name = "NAME", help_heading = "Catalogs")]
     pub default_catalog: Option<CatalogName>,
 
-    /// The PostgreSQL database of a fleet; needs --objects
-    #[arg(long, value_name = "URL", help_heading = "Fleet")]
+    /// The PostgreSQL database of a fleet. It may have a password, so it is no flag.
+    #[arg(skip)]
     pub database: Option<WrittenDatabase>,
 
-    /// The bucket of a fleet, `s3://BUCKET[/PREFIX]`; needs --database
-    #[arg(long, value_name = "URL", help_heading = "Fleet")]
+    /// The bucket of a fleet.
+    #[arg(skip)]
     pub objects: Option<WrittenObjects>,
 
     /// The files of a fleet; only in the file.

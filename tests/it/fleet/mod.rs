@@ -1,0 +1,79 @@
+//! Several replicas over a real PostgreSQL and a store of objects.
+
+mod objects;
+mod replicas;
+mod starts;
+
+use std::time::{Duration, Instant};
+
+use images::digest::Digest;
+
+use crate::support::almanac::Almanac;
+use crate::support::objects::{KEY, ObjectStore};
+use crate::support::postgres::Postgres;
+use crate::support::program::{PATIENCE, Start};
+
+/// A database and a bucket.
+struct Shared {
+    postgres: Postgres,
+    objects: ObjectStore,
+}
+
+impl Shared {
+    /// Starts both, and prepares the database.
+    fn start() -> Self {
+        let shared = Self {
+            postgres: Postgres::start(),
+            objects: ObjectStore::start(),
+        };
+        shared.migrate();
+        shared
+    }
+
+    fn migrate(&self) {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("almanac.toml");
+        std::fs::write(&config, self.settings()).unwrap();
+        let start = Start::new(["migrate", "--config", config.to_str().unwrap()]);
+        let done = start.run();
+        assert!(done.status.success(), "{done:?}");
+    }
+
+    /// The lines of a configuration that name both.
+    fn settings(&self) -> String {
+        format!(
+            "database = {:?}\nobjects = {:?}\n",
+            self.postgres.url(),
+            self.objects.url("almanac")
+        )
+    }
+
+    /// A replica with this configuration besides.
+    fn replica(&self, config: &str) -> Almanac {
+        let config = format!("{}{config}", self.settings());
+        Almanac::start_with(&config, &credentials())
+    }
+}
+
+fn credentials() -> [(&'static str, &'static str); 2] {
+    [
+        ("AWS_ACCESS_KEY_ID", KEY),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+    ]
+}
+
+/// Waits until all replicas serve a catalog at a digest.
+fn until_all_at(replicas: &mut [Almanac], catalog: &str, digest: &Digest) {
+    for replica in replicas {
+        replica.until_at(catalog, digest);
+    }
+}
+
+/// Waits until something is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "waiting for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,234 @@
+//! Three replicas: one follows a catalog, all serve it.
+
+use std::time::{Duration, Instant};
+
+use super::{Shared, until, until_all_at};
+use crate::support::almanac::{Almanac, following};
+use crate::support::catalog::{Catalog, Format};
+use crate::support::http::ask;
+use crate::support::image::{Built, Image};
+use crate::support::postgres;
+use crate::support::upstream::Upstream;
+
+const REPOSITORY: &str = "catalogs/a";
+const HOLDER: &str = "SELECT r.name FROM leases l JOIN replicas r ON r.id = l.holder";
+
+fn image_of(package: &str) -> Built {
+    Image::of_catalog(&Catalog::one(package)).build()
+}
+
+/// Replicas whose names are their numbers.
+fn replicas(shared: &Shared, config: &str, count: usize) -> Vec<Almanac> {
+    let config = format!("{}{config}", shared.settings());
+    let start = |number: usize| {
+        let [id, secret] = super::credentials();
+        let name = number.to_string();
+        Almanac::start_with(&config, &[id, secret, ("HOSTNAME", &name)])
+    };
+    (0..count).map(start).collect()
+}
+
+fn entity_tag(replica: &mut Almanac, coding: &str) -> (String, Vec<u8>) {
+    let address = replica.program.address("http");
+    let path = "/catalogs/a/api/v1/all";
+    let reply = ask(address, "GET", path, &[("Accept-Encoding", coding)], b"").unwrap();
+    assert_eq!(reply.status, 200);
+    (reply.header("etag").unwrap().to_owned(), reply.body)
+}
+
+/// The digest of the catalog's image, once it is not this one.
+fn other_image(replica: &mut Almanac, before: &str) -> String {
+    let mut digest = String::new();
+    until("another image", || {
+        let image = replica.until_pullable("a");
+        digest = image.header("docker-content-digest").unwrap().to_owned();
+        digest != before
+    });
+    digest
+}
+
+#[test]
+fn one_replica_follows_a_catalog_and_all_serve_it() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let first = image_of("first");
+    upstream.push(REPOSITORY, "latest", &first);
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut replicas = replicas(&shared, &config, 3);
+    until_all_at(&mut replicas, "a", &first.digest());
+    // Each layer is pulled once, for all of them.
+    let pulled = upstream.lines();
+    let blobs = pulled.iter().filter(|line| line.contains("/blobs/"));
+    let mut blobs: Vec<&String> = blobs.collect();
+    let all = blobs.len();
+    blobs.sort();
+    blobs.dedup();
+    assert_eq!(blobs.len(), all, "{pulled:#?}");
+
+    // All answers are the same, byte for byte, whoever gives them.
+    let mut image = String::new();
+    for replica in &mut replicas {
+        image = other_image(replica, "");
+    }
+    let second = image_of("second");
+    upstream.push(REPOSITORY, "latest", &second);
+    until_all_at(&mut replicas, "a", &second.digest());
+    for coding in ["identity", "gzip", "zstd"] {
+        let mut answers = replicas.iter_mut().map(|it| entity_tag(it, coding));
+        let answer = answers.next().unwrap();
+        assert!(answers.all(|other| other == answer), "{coding}");
+    }
+    let text = Catalog::one("second").text(Format::JsonLines);
+    for replica in &mut replicas {
+        assert_eq!(replica.all("a").text(), text);
+        assert_eq!(replica.packages("a").unwrap(), ["second"]);
+    }
+    // The image of the second revision comes to all of them, with one digest.
+    let digests: Vec<String> = replicas
+        .iter_mut()
+        .map(|it| other_image(it, &image))
+        .collect();
+    assert!(
+        digests.iter().all(|digest| *digest == digests[0]),
+        "{digests:?}"
+    );
+    let ids: Vec<_> = replicas
+        .iter_mut()
+        .map(|replica| replica.status("a")["revision"]["id"].clone())
+        .collect();
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
+#[test]
+fn another_replica_follows_when_the_holder_is_killed() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let first = image_of("first");
+    upstream.push(REPOSITORY, "latest", &first);
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut replicas = replicas(&shared, &config, 3);
+    until_all_at(&mut replicas, "a", &first.digest());
+
+    let holder = shared.postgres.ask(HOLDER);
+    let epoch = shared.postgres.ask("SELECT epoch FROM leases");
+    let mut dead = replicas.swap_remove(holder.parse().unwrap());
+    dead.program.kill9();
+    let begin = Instant::now();
+    until("another holder", || {
+        let now = shared.postgres.ask(HOLDER);
+        !now.is_empty() && now != holder
+    });
+    // Six seconds after its last beat, and two until the next one of another.
+    assert!(
+        begin.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert_ne!(shared.postgres.ask("SELECT epoch FROM leases"), epoch);
+
+    let second = image_of("second");
+    upstream.push(REPOSITORY, "latest", &second);
+    until_all_at(&mut replicas, "a", &second.digest());
+
+    // It comes back with what it has, and catches up.
+    dead.program.restart();
+    dead.until_at("a", &second.digest());
+    // A clean stop gives the lease back at once.
+    for replica in &mut replicas {
+        replica.stop();
+    }
+    shared.postgres.until(HOLDER, &holder);
+}
+
+#[test]
+fn a_holder_that_was_stopped_publishes_nothing_when_it_goes_on() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let first = image_of("first");
+    upstream.push(REPOSITORY, "latest", &first);
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut replicas = replicas(&shared, &config, 2);
+    until_all_at(&mut replicas, "a", &first.digest());
+
+    let holder = shared.postgres.ask(HOLDER);
+    let mut stopped = replicas.swap_remove(holder.parse().unwrap());
+    stopped.program.signal("STOP");
+    until("another holder", || {
+        let now = shared.postgres.ask(HOLDER);
+        !now.is_empty() && now != holder
+    });
+    let second = image_of("second");
+    upstream.push(REPOSITORY, "latest", &second);
+    until_all_at(&mut replicas, "a", &second.digest());
+    let epoch = "SELECT max(epoch) FROM generations";
+    let before = shared.postgres.ask(epoch);
+
+    stopped.program.signal("CONT");
+    stopped.until_at("a", &second.digest());
+    let third = image_of("third");
+    upstream.push(REPOSITORY, "latest", &third);
+    until_all_at(&mut replicas, "a", &third.digest());
+    stopped.until_at("a", &third.digest());
+    // Only the epochs of holders, in their order.
+    let order = "SELECT count(*) FROM generations a JOIN generations b USING (track)
+                 WHERE a.number < b.number AND a.epoch > b.epoch";
+    assert_eq!(shared.postgres.ask(order), "0");
+    assert!(shared.postgres.ask(epoch) >= before);
+}
+
+#[test]
+fn what_is_served_stays_while_the_database_and_the_objects_are_away() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (mut shared, upstream) = (Shared::start(), Upstream::start());
+    let first = image_of("first");
+    upstream.push(REPOSITORY, "latest", &first);
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut replicas = replicas(&shared, &config, 2);
+    until_all_at(&mut replicas, "a", &first.digest());
+
+    // A pass fails where it shares, and the revision of before stays.
+    shared.objects.lie(|lies| lies.gone = true);
+    let second = image_of("second");
+    upstream.push(REPOSITORY, "latest", &second);
+    let holder: usize = shared.postgres.ask(HOLDER).parse().unwrap();
+    let status = replicas[holder].until_failed("a");
+    assert_eq!(status["last_result"]["stage"], "share");
+    assert_eq!(status["last_result"]["reason"], "objects");
+    for replica in &mut replicas {
+        assert_eq!(
+            replica.all("a").text(),
+            Catalog::one("first").text(Format::JsonLines)
+        );
+    }
+    shared.objects.behave();
+    until_all_at(&mut replicas, "a", &second.digest());
+
+    shared.postgres.kill9();
+    for replica in &mut replicas {
+        replica
+            .program
+            .wait_for_log("the warning", |log| log.contains("no word to the fleet"));
+        assert_eq!(
+            replica.all("a").text(),
+            Catalog::one("second").text(Format::JsonLines)
+        );
+    }
+    // A start with what is stored, while nothing answers.
+    shared.objects.lie(|lies| lies.gone = true);
+    replicas[0].program.kill9();
+    replicas[0].program.restart();
+    replicas[0].until_at("a", &second.digest());
+    shared.objects.behave();
+    shared.postgres.restart();
+    let third = image_of("third");
+    upstream.push(REPOSITORY, "latest", &third);
+    until_all_at(&mut replicas, "a", &third.digest());
+}

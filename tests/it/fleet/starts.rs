@@ -1,0 +1,162 @@
+//! What a start of a replica, and `serve --check`, refuse.
+
+use super::{Shared, credentials};
+use crate::support::almanac::{Almanac, catalog};
+use crate::support::catalog::{Catalog, Format};
+use crate::support::objects::{KEY, ObjectStore};
+use crate::support::postgres::{self, Postgres};
+use crate::support::program::{Finished, Start};
+
+/// Runs `serve --check` with this configuration.
+fn check(config: &str, variables: &[(&str, &str)]) -> Finished {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("almanac.toml");
+    std::fs::write(&path, config).unwrap();
+    let start = Start::new(["serve", "--check", "--config", path.to_str().unwrap()])
+        .argument("--data-dir={data}")
+        .argument("--grpc=127.0.0.1:0")
+        .argument("--http=127.0.0.1:0")
+        .argument("--admin=127.0.0.1:0");
+    let start = variables
+        .iter()
+        .fold(start, |start, (name, value)| start.variable(name, value));
+    start.run()
+}
+
+/// A folder with a catalog, and the lines of a configuration that name it.
+fn some_catalog() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    Catalog::small().write_to(folder.path(), Format::Yaml);
+    let source = format!("file:{}", folder.path().display());
+    let config = catalog("a", &source);
+    (folder, config)
+}
+
+#[test]
+fn a_database_without_tables_is_refused_with_the_command_that_makes_them() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (_folder, catalog) = some_catalog();
+    let shared = Shared {
+        postgres: Postgres::start(),
+        objects: ObjectStore::start(),
+    };
+    let config = shared.settings() + &catalog;
+    let refused = check(&config, &credentials());
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("almanac migrate"), "{refused:?}");
+
+    shared.migrate();
+    let good = check(&config, &credentials());
+    assert!(good.status.success(), "{good:?}");
+    // A second time changes nothing.
+    shared.migrate();
+
+    // A newer version has added tables; those of this one fit.
+    shared.postgres.ask(
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+         VALUES (99, 'later', true, '\\x00', 0)",
+    );
+    shared.migrate();
+    let good = check(&config, &credentials());
+    assert!(good.status.success(), "{good:?}");
+
+    // Another program has tables of the same kind.
+    let other = "UPDATE _sqlx_migrations SET checksum = '\\x00' WHERE version = 1";
+    shared.postgres.ask(other);
+    let refused = check(&config, &credentials());
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("another program"), "{refused:?}");
+}
+
+#[test]
+fn a_bucket_that_cannot_be_used_is_refused_with_the_reason() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (_folder, catalog) = some_catalog();
+    let shared = Shared::start();
+    let config = shared.settings() + &catalog;
+    let refused = |what: &str, wanted: &str, variables: &[(&str, &str)]| {
+        let refused = check(&config, variables);
+        assert_eq!(refused.status.code(), Some(1), "{what}: {refused:?}");
+        assert!(refused.stderr.contains(wanted), "{what}: {refused:?}");
+        assert!(!refused.stderr.contains("secret"), "{what}: {refused:?}");
+    };
+    refused("no key", "AWS_ACCESS_KEY_ID", &[]);
+    let wrong = [
+        ("AWS_ACCESS_KEY_ID", "AKIAOTHER"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+    ];
+    refused("another key", "InvalidAccessKeyId", &wrong);
+    let objects = &shared.objects;
+    objects.lie(|lies| lies.status = Some((403, "AccessDenied")));
+    refused("no right", "AccessDenied", &credentials());
+    objects.behave();
+    objects.lie(|lies| lies.no_conditions = true);
+    refused("no conditions", "If-None-Match", &credentials());
+    objects.behave();
+    objects.lie(|lies| lies.empty_lists = true);
+    refused("no lists", "s3:ListBucket", &credentials());
+    objects.behave();
+
+    // A store with another clock is used all the same.
+    objects.lie(|lies| lies.ahead = Some(3600));
+    let good = check(&config, &credentials());
+    assert!(good.status.success(), "{good:?}");
+    objects.behave();
+
+    // A key in a file counts before that of the environment.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys");
+    let text = format!("[default]\naws_access_key_id = {KEY}\naws_secret_access_key = s\n");
+    std::fs::write(&file, text).unwrap();
+    let with_file = format!(
+        "{config}\n[fleet]\ncredentials_file = {:?}\n",
+        file.to_str().unwrap()
+    );
+    let good = check(&with_file, &wrong);
+    assert!(good.status.success(), "{good:?}");
+
+    // The prefix belongs to the first fleet that uses it.
+    let other = Postgres::start();
+    let second = Shared {
+        postgres: other,
+        objects: ObjectStore::start(),
+    };
+    second.migrate();
+    let config = config.replace(&shared.postgres.url(), &second.postgres.url());
+    let mixed = check(&config, &credentials());
+    assert_eq!(mixed.status.code(), Some(1), "{mixed:?}");
+    assert!(
+        mixed.stderr.contains("belongs to another fleet"),
+        "{mixed:?}"
+    );
+}
+
+#[test]
+fn a_data_folder_of_a_node_alone_is_refused_and_the_other_way_round() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (_folder, catalog) = some_catalog();
+    let shared = Shared::start();
+    let mut node = Almanac::start_with(&catalog, &credentials());
+    node.until("a", "a revision", |status| status["state"] == "serving");
+    node.stop();
+    node.restart_with(&(shared.settings() + &catalog));
+    let status = node.program.wait(crate::support::program::PATIENCE);
+    assert_eq!(status.code(), Some(1));
+    let log = node.program.log();
+    assert!(log.contains("of a node alone"), "{log}");
+
+    let mut replica = shared.replica(&catalog);
+    replica.until("a", "a revision", |status| status["state"] == "serving");
+    replica.stop();
+    replica.restart_with(&catalog);
+    let status = replica.program.wait(crate::support::program::PATIENCE);
+    assert_eq!(status.code(), Some(1));
+    let log = replica.program.log();
+    assert!(log.contains("of a replica of a fleet"), "{log}");
+}

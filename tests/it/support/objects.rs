@@ -1,0 +1,300 @@
+//! A store that speaks S3's protocol, and lies on request. Bytes lie in memory.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::{ETAG, IF_NONE_MATCH, RANGE};
+use http::{HeaderMap, Method, Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use images::digest::Digest;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+
+/// The bucket that exists.
+pub(crate) const BUCKET: &str = "catalogs";
+/// The name of the key that it takes.
+pub(crate) const KEY: &str = "AKIATEST";
+/// The most keys of one page of a list.
+const PAGE: usize = 3;
+
+/// A store that runs until it is dropped.
+pub(crate) struct ObjectStore {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+    /// Dropped last: the store's tasks run in it.
+    _runtime: Runtime,
+}
+
+/// How the store behaves. The default is: well. The fields combine.
+#[derive(Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+pub(crate) struct Lies {
+    /// Answer each request with this status and code.
+    pub(crate) status: Option<(u16, &'static str)>,
+    /// Answer so many requests with `status`, and the others well.
+    pub(crate) times: Option<u32>,
+    /// Replace what exists, whatever the conditions of a request are.
+    pub(crate) no_conditions: bool,
+    /// List nothing.
+    pub(crate) empty_lists: bool,
+    /// Alter the last byte of each object with this in its key.
+    pub(crate) altered: Option<&'static str>,
+    /// Break the connection after half of each body, once for each object.
+    pub(crate) cut: bool,
+    /// Wait before each answer.
+    pub(crate) slow: Duration,
+    /// Break the connection of each request.
+    pub(crate) gone: bool,
+    /// Refuse signatures of another clock than this many seconds ahead.
+    pub(crate) ahead: Option<i64>,
+}
+
+#[derive(Default)]
+struct State {
+    lies: Lies,
+    objects: BTreeMap<String, Bytes>,
+    /// Those that were cut.
+    cut: Vec<String>,
+    /// `METHOD KEY` of all requests.
+    requests: Vec<String>,
+}
+
+impl ObjectStore {
+    /// Starts a store with an empty bucket.
+    pub(crate) fn start() -> Self {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::default();
+        runtime.spawn(serve(listener, Arc::clone(&state)));
+        Self {
+            address,
+            state,
+            _runtime: runtime,
+        }
+    }
+
+    /// The setting that names its bucket and a prefix.
+    pub(crate) fn url(&self, prefix: &str) -> String {
+        format!("s3://{BUCKET}/{prefix}?endpoint=http://{}", self.address)
+    }
+
+    /// Changes how it behaves from now on.
+    pub(crate) fn lie(&self, change: impl FnOnce(&mut Lies)) {
+        change(&mut self.lock().lies);
+    }
+
+    /// Behaves well again.
+    pub(crate) fn behave(&self) {
+        self.lock().lies = Lies::default();
+    }
+
+    /// The keys of all objects.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.lock().objects.keys().cloned().collect()
+    }
+
+    /// Removes objects.
+    pub(crate) fn remove(&self, is_meant: impl Fn(&str) -> bool) {
+        self.lock().objects.retain(|key, _| !is_meant(key));
+    }
+
+    /// The requests so far, as `METHOD KEY`.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.lock().requests.clone()
+    }
+
+    /// Forgets the requests so far.
+    pub(crate) fn forget_requests(&self) {
+        self.lock().requests.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let state = Arc::clone(&state);
+        connections.spawn(async move {
+            let service = hyper::service::service_fn(move |request: Request<_>| {
+                let state = Arc::clone(&state);
+                async move { answer(&state, request.map(Body::new)).await }
+            });
+            let server = auto::Builder::new(TokioExecutor::new());
+            // A client that goes away, and a broken connection, are no concern here.
+            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn answer(
+    state: &Mutex<State>,
+    request: Request<Body>,
+) -> Result<Response<Body>, std::io::Error> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let lies = {
+        let mut state = state.lock().unwrap();
+        let mut lies = state.lies.clone();
+        state.requests.push(format!("{} {path}", parts.method));
+        match &mut state.lies.times {
+            Some(0) => lies.status = None,
+            Some(times) => *times -= 1,
+            None => {}
+        }
+        lies
+    };
+    tokio::time::sleep(lies.slow).await;
+    if lies.gone {
+        return Err(std::io::Error::other("broken on request"));
+    }
+    // As it would be while it is sent: a client that breaks off leaves nothing.
+    let body = axum::body::to_bytes(body, 1 << 30).await;
+    let body = body.map_err(std::io::Error::other)?;
+    if let Some((status, code)) = lies.status {
+        return Ok(refusal(status, code));
+    }
+    if let Some(refused) = refused(&parts.headers, &body, &lies) {
+        return Ok(refused);
+    }
+    let Some(path) = path.strip_prefix(&format!("/{BUCKET}/")) else {
+        return Ok(refusal(404, "NoSuchBucket"));
+    };
+    let mut state = state.lock().unwrap();
+    if path.is_empty() && parts.method == Method::GET {
+        return Ok(list(&state, &lies, parts.uri.query().unwrap_or_default()));
+    }
+    let key = path.to_owned();
+    Ok(match parts.method {
+        Method::PUT => {
+            let conditional = parts.headers.contains_key(IF_NONE_MATCH) && !lies.no_conditions;
+            if conditional && state.objects.contains_key(&key) {
+                return Ok(refusal(412, "PreconditionFailed"));
+            }
+            state.objects.insert(key, body);
+            Response::new(Body::empty())
+        }
+        Method::DELETE => {
+            state.objects.remove(&key);
+            status(204, Body::empty())
+        }
+        Method::GET => get(&mut state, &lies, &key, &parts.headers),
+        _ => refusal(405, "MethodNotAllowed"),
+    })
+}
+
+fn get(state: &mut State, lies: &Lies, key: &str, headers: &HeaderMap) -> Response<Body> {
+    let Some(object) = state.objects.get(key) else {
+        return refusal(404, "NoSuchKey");
+    };
+    let tag = format!("\"{}\"", Digest::of(object).hex());
+    let mut bytes = object.to_vec();
+    if lies.altered.is_some_and(|part| key.contains(part)) {
+        *bytes.last_mut().unwrap() ^= 1;
+    }
+    let mut code = 200;
+    if let Some(range) = headers.get(RANGE) {
+        let range = range.to_str().unwrap().strip_prefix("bytes=").unwrap();
+        let from: usize = range.strip_suffix('-').unwrap().parse().unwrap();
+        bytes.drain(..from);
+        code = 206;
+    }
+    let mut body = Body::from(bytes.clone());
+    if lies.cut && !state.cut.iter().any(|cut| cut == key) {
+        state.cut.push(key.to_owned());
+        let half = Bytes::from(bytes[..bytes.len() / 2].to_vec());
+        let broken = std::io::Error::other("broken on request");
+        let parts = [Ok(half), Err(broken)];
+        // The first part is on its way before the connection breaks.
+        let parts = futures_util::stream::unfold(parts.into_iter(), |mut parts| async {
+            let part = parts.next()?;
+            if part.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Some((part, parts))
+        });
+        body = Body::from_stream(parts);
+    }
+    let mut response = status(code, body);
+    response.headers_mut().insert(ETAG, tag.parse().unwrap());
+    response
+}
+
+/// A refusal of a request that is not signed as it should be.
+fn refused(headers: &HeaderMap, body: &[u8], lies: &Lies) -> Option<Response<Body>> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let signed = text("authorization").unwrap_or_default();
+    let key = format!("AWS4-HMAC-SHA256 Credential={KEY}/");
+    if !signed.starts_with(&key) || !signed.contains("host;x-amz-content-sha256;x-amz-date") {
+        return Some(refusal(403, "InvalidAccessKeyId"));
+    }
+    if text("x-amz-content-sha256") != Some(&Digest::of(body).hex()) {
+        return Some(refusal(400, "XAmzContentSHA256Mismatch"));
+    }
+    let ahead = lies.ahead?;
+    let now = std::time::SystemTime::now() + Duration::from_secs(ahead.unsigned_abs());
+    let minute = |date: &str| date.replace(['-', ':'], "")[..13].to_owned();
+    let wanted = humantime::format_rfc3339_seconds(now).to_string();
+    let is_near = text("x-amz-date").is_some_and(|date| minute(date) == minute(&wanted));
+    if is_near {
+        return None;
+    }
+    let mut refused = refusal(403, "RequestTimeTooSkewed");
+    let date = httpdate::fmt_http_date(now).parse().unwrap();
+    refused.headers_mut().insert("date", date);
+    Some(refused)
+}
+
+fn list(state: &State, lies: &Lies, query: &str) -> Response<Body> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let pairs: BTreeMap<&str, String> = pairs
+        .map(|(name, value)| {
+            let value = percent_encoding::percent_decode_str(value);
+            (name, value.decode_utf8().unwrap().into_owned())
+        })
+        .collect();
+    let prefix = pairs.get("prefix").map_or("", String::as_str);
+    let after = pairs.get("continuation-token").map_or("", String::as_str);
+    let keys: Vec<&String> = state
+        .objects
+        .keys()
+        .filter(|key| key.starts_with(prefix) && key.as_str() > after && !lies.empty_lists)
+        .collect();
+    let page = keys.iter().take(PAGE);
+    let contents = page.map(|key| format!("<Contents><Key>{key}</Key></Contents>"));
+    let mut document: String = contents.collect();
+    if keys.len() > PAGE {
+        let token = format!(
+            "<NextContinuationToken>{}</NextContinuationToken>",
+            keys[PAGE - 1]
+        );
+        document.push_str(&token);
+    }
+    let document = format!(
+        "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+         {document}</ListBucketResult>"
+    );
+    Response::new(Body::from(document))
+}
+
+fn refusal(code: u16, name: &str) -> Response<Body> {
+    let document = format!("<Error><Code>{name}</Code><Message>on request</Message></Error>");
+    status(code, Body::from(document))
+}
+
+fn status(code: u16, body: Body) -> Response<Body> {
+    Response::builder().status(code).body(body).unwrap()
+}

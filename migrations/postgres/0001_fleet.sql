@@ -33,6 +33,8 @@ CREATE TABLE tracks (
     id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     catalog text NOT NULL,
     origin  text NOT NULL,
+    -- When a replica last wanted it.
+    wanted  timestamptz NOT NULL DEFAULT clock_timestamp(),
     UNIQUE (catalog, origin)
 );
 
@@ -57,6 +59,9 @@ CREATE TABLE objects (
     touched     timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (digest, incarnation)
 );
+
+-- A deletion that was paused hits a name that nobody uses.
+CREATE SEQUENCE incarnations;
 
 CREATE UNIQUE INDEX objects_usable ON objects (digest) WHERE state <> 'going';
 
@@ -125,3 +130,7 @@ CREATE TABLE receipts (
     PRIMARY KEY (track, number, replica),
     FOREIGN KEY (track, number) REFERENCES generations (track, number) ON DELETE CASCADE
 );
+
+CREATE INDEX images_by_revision ON images (revision);
+CREATE INDEX generations_by_revision ON generations (revision);
+CREATE INDEX generations_by_image ON generations (image);

@@ -11,6 +11,8 @@ use crate::store::fleet::{Fleet, FleetError, Settings};
 
 /// How long a start waits for the database and the bucket.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same for a start that has something to serve.
+const QUICK: Duration = Duration::from_secs(2);
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -25,10 +27,14 @@ pub(super) async fn join(config: &Config, store: &Store) -> anyhow::Result<Optio
         return Ok(None);
     };
     let fleet = Fleet::open(settings).with_context(|| named(settings))?;
-    match reach(&fleet).await {
+    let owner = store.owner();
+    let patience = if owner.is_some() { QUICK } else { PATIENCE };
+    let mut unverified = None;
+    match reach(&fleet, patience).await {
         Ok(id) => store.belong_to(Some(&id)).await?,
         // What is stored is served meanwhile.
-        Err(error) if error.is_temporary() && store.is_of_fleet() => {
+        Err(error) if error.is_temporary() && owner.is_some() => {
+            unverified = owner;
             tracing::warn!(
                 %error, database = %settings.database, objects = %settings.objects.location,
                 "the fleet does not answer: serving what is stored here"
@@ -40,7 +46,7 @@ pub(super) async fn join(config: &Config, store: &Store) -> anyhow::Result<Optio
         database = %settings.database, objects = %settings.objects.location,
         name = settings.name, "replica of a fleet"
     );
-    Ok(Some(Membership::new(fleet)))
+    Ok(Some(Membership::new(fleet, unverified)))
 }
 
 /// Tries the database and the bucket of a configuration.
@@ -50,7 +56,7 @@ pub(super) async fn check(config: &Config) -> anyhow::Result<()> {
     };
     let checked = async {
         let fleet = Fleet::open(settings)?;
-        let checked = reach(&fleet).await;
+        let checked = reach(&fleet, PATIENCE).await;
         fleet.close().await;
         checked
     };
@@ -59,17 +65,19 @@ pub(super) async fn check(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Checks both, again while they do not answer.
-async fn reach(fleet: &Fleet) -> Result<String, FleetError> {
-    let begun = tokio::time::Instant::now();
-    loop {
-        match tokio::time::timeout(PATIENCE, fleet.check()).await {
-            Ok(Err(error)) if error.is_temporary() && begun.elapsed() < PATIENCE => {
-                tokio::time::sleep(PAUSE).await;
+async fn reach(fleet: &Fleet, patience: Duration) -> Result<String, FleetError> {
+    let mut last = FleetError::NoAnswer(patience);
+    let trying = async {
+        loop {
+            match fleet.check().await {
+                Err(error) if error.is_temporary() => last = error,
+                checked => return checked,
             }
-            Ok(checked) => return checked,
-            Err(_) => return Err(FleetError::NoAnswer(PATIENCE)),
+            tokio::time::sleep(PAUSE).await;
         }
-    }
+    };
+    let tried = tokio::time::timeout(patience, trying).await;
+    tried.unwrap_or(Err(last))
 }
 
 /// Brings the database of a configuration to this version.

@@ -58,7 +58,16 @@ pub(super) async fn run_once(
     match holding {
         None => publish(context, publisher, &stages, &revision, problems).await?,
         // Boxed, as the pass.
-        Some(holding) => Box::pin(share_revision(context, holding, &stages, &revision)).await?,
+        Some(holding) => {
+            Box::pin(share_revision(
+                context,
+                holding,
+                &stages,
+                &followed.source,
+                &revision,
+            ))
+            .await?
+        }
     }
     Ok(Some(revision))
 }

@@ -115,10 +115,10 @@ impl Member {
         let catalogs = context.catalogs.clone();
         let (image_publisher, mirror) = (self.image_publisher.clone(), self.config.mirror);
         let options = image_options(&self.config);
-        let track = context.membership.as_ref().map(|membership| {
-            let image = format!("{mirror:?} {:?}", options.signed_name);
-            membership.open(&followed, &image)
-        });
+        let track = context
+            .membership
+            .as_ref()
+            .map(|membership| membership.open(&followed, &options));
         let maintain_image = {
             let (context, followed, track) = (context.clone(), followed.clone(), track.clone());
             |stop| {

@@ -13,12 +13,15 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const LIFE: Duration = Duration::from_secs(6);
 /// The longest time of one beat.
 const LONGEST: Duration = Duration::from_secs(4);
+/// The time between two collections of a replica, half as much more or less.
+const COLLECT: Duration = Duration::from_mins(10);
 /// The time between two tries to hear of changes.
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// Beats until it is stopped, then leaves the fleet.
 pub async fn beat(membership: Membership, stop: CancellationToken) {
     let listening = tokio::spawn(listen(membership.clone(), stop.clone()));
+    let collecting = tokio::spawn(collect(membership.clone()));
     let mut last = Instant::now();
     let mut failing = false;
     // The number of the last change whose generations were read, and of which tracks.
@@ -52,6 +55,7 @@ pub async fn beat(membership: Membership, stop: CancellationToken) {
     }
     set_leases(&membership, &[]);
     listening.abort();
+    collecting.abort();
     if let Some(me) = membership.me() {
         let left = tokio::time::timeout(LONGEST, membership.fleet().leave(me)).await;
         if !matches!(left, Ok(Ok(()))) {
@@ -62,6 +66,7 @@ pub async fn beat(membership: Membership, stop: CancellationToken) {
 
 /// One beat: lives on, takes or gives back leases, reads what has changed.
 async fn once(membership: &Membership, seen: &mut (i64, Vec<TrackId>)) -> Result<(), FleetError> {
+    membership.verify().await?;
     let fleet = membership.fleet();
     let me = match membership.me() {
         Some(me) => me,
@@ -180,6 +185,19 @@ fn note(membership: &Membership, tracks: &[TrackId], generations: &[Generation])
             state.pending = pending;
             true
         });
+    }
+}
+
+/// Removes now and then what no replica needs any more.
+async fn collect(membership: Membership) {
+    loop {
+        // Not all at the same time.
+        tokio::time::sleep(COLLECT.mul_f64(0.5 + fastrand::f64())).await;
+        match membership.fleet().collect().await {
+            Ok(Some(collected)) => tracing::debug!(?collected, "collected"),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "cannot remove what the fleet does not need"),
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::ingest::fleet::clock::Clock;
-use crate::ingest::followed::Followed;
+use crate::ingest::followed::{Followed, OnInvalid};
+use crate::ingest::images::options::{ImageOptions, Mirror};
 use crate::name::CatalogName;
 use crate::store::RevisionId;
 use crate::store::fleet::{Fleet, FleetError, Generation, GenerationId, Lease, ReplicaId, TrackId};
@@ -28,6 +29,9 @@ struct Inner {
     clock: Mutex<Clock>,
     /// This start, while the fleet knows it.
     me: watch::Sender<Option<ReplicaId>>,
+    /// The fleet whose numbers the data folder has, while it is not known whether the
+    /// database is of the same.
+    unverified: Mutex<Option<String>>,
 }
 
 /// A catalog and what makes its configuration differ from others of its name.
@@ -39,6 +43,7 @@ pub struct Track {
     membership: Membership,
     key: TrackKey,
     state: watch::Sender<TrackState>,
+    image: Arc<ImageOptions>,
 }
 
 /// What this replica knows of a track.
@@ -69,21 +74,32 @@ impl TrackState {
 }
 
 impl Membership {
-    /// A place in a fleet, which [`beat`](crate::ingest::fleet::beat) takes.
-    pub fn new(fleet: Fleet) -> Self {
+    /// A place in a fleet, which [`beat`](crate::ingest::fleet::beat) takes. `unverified`
+    /// names the fleet of the data folder when the database did not answer.
+    pub fn new(fleet: Fleet, unverified: Option<String>) -> Self {
         Self(Arc::new(Inner {
             fleet,
             tracks: Mutex::default(),
             nudged: Notify::new(),
             clock: Mutex::default(),
             me: watch::Sender::new(None),
+            unverified: Mutex::new(unverified),
         }))
     }
 
-    /// Follows a catalog in the fleet. `image` is what else its image depends on.
-    pub fn open(&self, followed: &Followed, image: &str) -> Track {
-        let on_invalid = format!("{:?}", followed.on_invalid).to_lowercase();
-        let origin = format!("{} {on_invalid} {image}", followed.identity());
+    /// Follows a catalog in the fleet.
+    pub fn open(&self, followed: &Followed, image: &ImageOptions) -> Track {
+        let on_invalid = match followed.on_invalid {
+            OnInvalid::Quarantine => "quarantine",
+            OnInvalid::Reject => "reject",
+        };
+        let kind = match image.mirror {
+            Mirror::Slim => "slim",
+            Mirror::Full => "full",
+        };
+        let signed = image.signed_name.as_deref().unwrap_or("-");
+        let identity = followed.identity();
+        let origin = format!("{identity} {on_invalid} {kind} {signed}");
         let key = (followed.name.clone(), origin);
         let mut tracks = self.0.tracks.lock();
         let state = tracks.entry(key.clone()).or_default().clone();
@@ -93,6 +109,7 @@ impl Membership {
             membership: self.clone(),
             key,
             state,
+            image: Arc::new(image.clone()),
         }
     }
 
@@ -113,6 +130,22 @@ impl Membership {
     pub(super) fn is_settled(&self) -> bool {
         let tracks = self.0.tracks.lock();
         !tracks.is_empty() && tracks.values().all(|state| state.borrow().is_settled())
+    }
+
+    /// Fails while it is not known that the database is of the fleet of the data folder.
+    pub(super) async fn verify(&self) -> Result<(), FleetError> {
+        let unverified = self.0.unverified.lock().clone();
+        let Some(owner) = unverified else {
+            return Ok(());
+        };
+        let found = self.0.fleet.check_database().await?;
+        if found != owner {
+            return Err(FleetError::Refused(
+                "the data folder is of another fleet: give each replica an empty one".into(),
+            ));
+        }
+        *self.0.unverified.lock() = None;
+        Ok(())
     }
 
     /// Asks for a beat now.
@@ -150,6 +183,11 @@ impl Track {
     /// The number of a revision that is being made.
     pub(in crate::ingest) async fn next_revision(&self) -> Result<RevisionId, FleetError> {
         self.membership.fleet().next_revision().await
+    }
+
+    /// How its images are made.
+    pub(super) fn image(&self) -> &ImageOptions {
+        &self.image
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<TrackState> {

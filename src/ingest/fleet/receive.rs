@@ -258,14 +258,6 @@ impl Receiver {
         let image = next.image.as_ref().map(|opened| Arc::clone(&opened.image));
         let snapshot = next.snapshot.take();
         let is_new = snapshot.is_some();
-        if let Some(snapshot) = snapshot {
-            let problems = problems.clone().into();
-            self.publisher.update(|status| status.problems = problems);
-            self.publisher.publish(snapshot);
-        } else {
-            self.publisher
-                .update(|status| status.first_attempt_done = true);
-        }
         if let Some(image) = image {
             let shown = self.images.image();
             let is_shown = shown.is_some_and(|shown| {
@@ -273,9 +265,17 @@ impl Receiver {
             });
             if !is_shown {
                 self.images.publish(image);
-                // Those who make images look at what is there.
-                self.publisher.announce();
             }
+        }
+        if let Some(snapshot) = snapshot {
+            let problems = problems.clone().into();
+            self.publisher.update(|status| status.problems = problems);
+            self.publisher.publish(snapshot);
+        } else {
+            self.publisher
+                .update(|status| status.first_attempt_done = true);
+            // Those who make images look at what is there.
+            self.publisher.announce();
         }
         let revision = next.revision.clone();
         let image = next.image.as_ref();

@@ -1,14 +1,18 @@
 //! Brings what the holder of a lease has made to all replicas.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{PassError, Stage};
 use crate::ingest::fleet::membership::Track;
+use crate::ingest::images::make::{make_slim, signing, tags};
+use crate::ingest::images::options::Mirror;
+use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking};
 use crate::snapshot::Snapshot;
 use crate::store::fleet::{FleetError, GenerationId, Lease};
-use crate::store::{self, Encoding, Revision, RevisionId, Store};
+use crate::store::{self, BlobPin, Encoding, Revision, RevisionId, Store};
 
 /// The longest time until all serve what was announced.
 const LONGEST: Duration = Duration::from_mins(5);
@@ -19,6 +23,7 @@ pub(in crate::ingest) async fn share_revision(
     context: &PassContext,
     (track, lease): (&Track, Lease),
     stages: &StageTracker,
+    source: &Source,
     revision: &Revision,
 ) -> Result<(), PassError> {
     let sharing = async {
@@ -32,12 +37,46 @@ pub(in crate::ingest) async fn share_revision(
         let fleet = track.membership().fleet();
         let files = fleet.share_revision(store, revision).await;
         let files = files.map_err(&failed)?;
-        let id = fleet.prepare_revision(lease, revision, &files).await;
+        let image = match make_image(context, source, track, revision).await {
+            Some((image, pins)) => {
+                let parts = fleet.share_image(store, &image).await;
+                Some((image, parts.map_err(&failed)?, pins))
+            }
+            None => None,
+        };
+        let image = image.as_ref().map(|(image, parts, _)| (image, parts));
+        let id = fleet.prepare_revision(lease, revision, &files, image).await;
         let id = id.map_err(&failed)?;
         tracing::debug!(revision = %revision.id, "announced to the fleet");
         wait(track, id).await.map_err(&failed)
     };
     stages.run(Stage::Share, sharing).await
+}
+
+/// The slim image of a revision, so that both come to clients at once. A failure is no
+/// reason to keep the revision from them: the image is tried again.
+async fn make_image(
+    context: &PassContext,
+    source: &Source,
+    track: &Track,
+    revision: &Revision,
+) -> Option<(store::Image, Vec<BlobPin>)> {
+    let options = track.image();
+    if options.mirror != Mirror::Slim {
+        return None;
+    }
+    let made = async {
+        let (store, of) = (context.store.clone(), revision.clone());
+        let opening = blocking(Stage::Build, move || {
+            Snapshot::open(&store, of).map_err(PassError::at(Stage::Build))
+        });
+        let snapshot = Arc::new(opening.await?);
+        make_slim(context, &snapshot, tags(source), signing(context, options)).await
+    };
+    let made = made.await.inspect_err(|error| {
+        tracing::warn!(revision = %revision.id, %error, "the image is made later");
+    });
+    made.ok()
 }
 
 /// Publishes another image of the revision that all serve.

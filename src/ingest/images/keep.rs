@@ -12,41 +12,18 @@ use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::fleet::{Track, share_image};
 use crate::ingest::followed::Followed;
-use crate::ingest::images::mirror::{LATEST, followed_tag};
-use crate::ingest::images::sign::ImageSigning;
-use crate::ingest::images::{mirror, slim};
+use crate::ingest::images::make::{make_slim, signing, tags};
+use crate::ingest::images::mirror;
+use crate::ingest::images::mirror::LATEST;
+use crate::ingest::images::options::{ImageOptions, Mirror};
 use crate::ingest::retry::{retry, sleep};
-use crate::ingest::source::Source;
-use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
+use crate::ingest::stages::{StageTracker, blocking};
 use crate::snapshot::{Catalogs, Image, ImagePublisher, Publisher, Snapshot};
 use crate::store::fleet::Lease;
 use crate::store::{self, BlobPin, ImageKind, RevisionId, Store};
 
-/// The image of a catalog that clients can pull.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mirror {
-    /// An image of the catalog's files alone.
-    #[default]
-    Slim,
-    /// The source's image: all platforms, signatures and other attachments.
-    Full,
-}
-
-/// How the image of a catalog is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImageOptions {
-    /// Its kind.
-    pub mirror: Mirror,
-    /// The name outside of almanac (`HOST/REPOSITORY`) under which an image made
-    /// here is signed, if there is a signing key.
-    pub signed_name: Option<String>,
-}
-
 /// The longest time to make an image.
 const LONGEST: Duration = Duration::from_hours(6);
-/// The longest time to wait for compressed bytes before making them.
-const COMPRESSION: Duration = Duration::from_secs(20);
 /// The polls from one look for new signatures of a mirrored image to the next.
 const POLLS: u32 = 6;
 
@@ -205,7 +182,7 @@ async fn keep(
     let (stages, making) = match mirror {
         Mirror::Slim => (
             StageTracker::at(Stage::Build),
-            slim(context, snapshot, tags, signing).boxed(),
+            make_slim(context, snapshot, tags, signing).boxed(),
         ),
         Mirror::Full => {
             let pulling = mirror::pull(context, followed, snapshot);
@@ -257,50 +234,6 @@ async fn open(store: &Store, id: RevisionId, record: store::Image) -> Result<Ima
         image.map_err(PassError::at(Stage::Publish))
     })
     .await
-}
-
-async fn slim(
-    context: &PassContext,
-    snapshot: &Arc<Snapshot>,
-    tags: Vec<String>,
-    signing: Option<ImageSigning>,
-) -> Result<(store::Image, Vec<BlobPin>), PassError> {
-    // The layer has the compressed groups of `all.gz`, whose thread may wait for an
-    // idle processor.
-    let _ = tokio::time::timeout(COMPRESSION, snapshot.until_encoded()).await;
-    // It takes a core for a while: never beside a pass.
-    let permit = context.read_permit().await;
-    let (store, snapshot) = (context.store.clone(), Arc::clone(snapshot));
-    blocking_with_permit(Stage::Build, &permit, move || {
-        let make = || {
-            let (mut image, mut pins) = slim::make(&store, &snapshot, &tags)?;
-            if let Some(signing) = signing {
-                signing.sign(&store, &mut image, &mut pins)?;
-            }
-            Ok((image, pins))
-        };
-        make().map_err(PassError::at::<Cause>(Stage::Build))
-    })
-    .await
-}
-
-/// The key and the name for signatures, if both are configured.
-fn signing(context: &PassContext, options: &ImageOptions) -> Option<ImageSigning> {
-    Some(ImageSigning {
-        key: Arc::clone(context.signing_key.as_ref()?),
-        name: options.signed_name.clone()?,
-    })
-}
-
-/// The tags of the image under the catalog's own name.
-fn tags(source: &Source) -> Vec<String> {
-    let mut tags = vec![LATEST.to_owned()];
-    if let Some(tag) = followed_tag(source)
-        && tag != LATEST
-    {
-        tags.push(tag.to_owned());
-    }
-    tags
 }
 
 #[cfg(test)]

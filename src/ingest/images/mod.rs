@@ -5,8 +5,11 @@
 //! changes nothing that is served.
 
 mod keep;
+pub(super) mod make;
 mod mirror;
+pub(super) mod options;
 mod sign;
 mod slim;
 
-pub use keep::{ImageOptions, Mirror, keep_image, restore_image};
+pub use keep::{keep_image, restore_image};
+pub use options::{ImageOptions, Mirror};

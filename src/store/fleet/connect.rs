@@ -76,7 +76,8 @@ impl Fleet {
         Ok(id)
     }
 
-    async fn check_database(&self) -> Result<String, FleetError> {
+    /// As [`Fleet::check`], of the database alone.
+    pub async fn check_database(&self) -> Result<String, FleetError> {
         let query = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL
                      AND to_regclass('fleet') IS NOT NULL AND to_regclass('generations') IS NOT NULL";
         let prepared: bool = sqlx::query_scalar(query)
@@ -219,9 +220,10 @@ impl Store {
         }
     }
 
-    /// Whether the folder is of a fleet, whichever.
-    pub fn is_of_fleet(&self) -> bool {
-        self.folder.join(OWNER).exists()
+    /// The fleet whose numbers the folder has.
+    pub fn owner(&self) -> Option<String> {
+        let owner = std::fs::read_to_string(self.folder.join(OWNER)).ok()?;
+        Some(owner.trim().to_owned())
     }
 }
 

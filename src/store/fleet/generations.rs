@@ -13,7 +13,7 @@ use crate::store::fleet::connect::{CHANNEL, Fleet};
 use crate::store::fleet::error::FleetError;
 use crate::store::fleet::leases::{Lease, ReplicaId, TrackId, fence, format, numbers};
 use crate::store::fleet::upload::{Named, Shared};
-use crate::store::{Image, Revision, RevisionId};
+use crate::store::{Image, Revision, RevisionId, StoreError};
 
 /// What clients see of a track at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,13 +78,14 @@ impl Fleet {
         Ok(rows.iter().map(generation).collect())
     }
 
-    /// Announces a revision whose files are in the bucket, with the image that the
-    /// generation before has.
+    /// Announces a revision whose files are in the bucket, with its image; without one, it
+    /// has that of the generation before.
     pub async fn prepare_revision(
         &self,
         lease: Lease,
         revision: &Revision,
         files: &Shared,
+        image: Option<(&Image, &Shared)>,
     ) -> Result<GenerationId, FleetError> {
         let action = "publish a revision";
         let begun = self.pool.begin().await;
@@ -123,7 +124,14 @@ impl Fleet {
             .execute(&mut *transaction)
             .await;
         done.map_err(FleetError::sql(action))?;
-        let id = announce(&mut transaction, lease, revision.id, None).await?;
+        let number = match image {
+            Some((image, parts)) => {
+                touch(&mut transaction, &parts.0).await?;
+                Some(insert_image(&mut transaction, revision.id, image, parts).await?)
+            }
+            None => None,
+        };
+        let id = announce(&mut transaction, lease, revision.id, number).await?;
         let committed = transaction.commit().await;
         committed.map_err(FleetError::sql(action))?;
         Ok(id)
@@ -139,29 +147,11 @@ impl Fleet {
         parts: &Shared,
     ) -> Result<GenerationId, FleetError> {
         let action = "publish an image";
-        let document = serde_json::to_string(image);
-        let document = document.map_err(crate::store::StoreError::encode("an image"))?;
         let begun = self.pool.begin().await;
         let mut transaction = begun.map_err(FleetError::sql(action))?;
         fence(&mut transaction, lease).await?;
         touch(&mut transaction, &parts.0).await?;
-        let query = sqlx::query_scalar(
-            "INSERT INTO images (revision, document) VALUES ($1, $2) RETURNING id",
-        );
-        let row = query.bind(revision.0).bind(document);
-        let row = row.fetch_one(&mut *transaction).await;
-        let number: i64 = row.map_err(FleetError::sql(action))?;
-        let statement = sqlx::query(
-            "INSERT INTO image_parts (image, digest, incarnation)
-             SELECT $1, * FROM unnest($2::bytea[], $3::bigint[])",
-        );
-        let done = statement
-            .bind(number)
-            .bind(digests(&parts.0))
-            .bind(incarnations(&parts.0))
-            .execute(&mut *transaction)
-            .await;
-        done.map_err(FleetError::sql(action))?;
+        let number = insert_image(&mut transaction, revision, image, parts).await?;
         let id = announce(&mut transaction, lease, revision, Some(number)).await?;
         let committed = transaction.commit().await;
         committed.map_err(FleetError::sql(action))?;
@@ -231,6 +221,34 @@ impl Fleet {
         let committed = transaction.commit().await;
         committed.map_err(FleetError::sql(action))
     }
+}
+
+async fn insert_image(
+    connection: &mut PgConnection,
+    revision: RevisionId,
+    image: &Image,
+    parts: &Shared,
+) -> Result<i64, FleetError> {
+    let action = "record an image";
+    let document = serde_json::to_string(image);
+    let document = document.map_err(StoreError::encode("an image"))?;
+    let query =
+        sqlx::query_scalar("INSERT INTO images (revision, document) VALUES ($1, $2) RETURNING id");
+    let row = query.bind(revision.0).bind(document);
+    let row = row.fetch_one(&mut *connection).await;
+    let number: i64 = row.map_err(FleetError::sql(action))?;
+    let statement = sqlx::query(
+        "INSERT INTO image_parts (image, digest, incarnation)
+         SELECT $1, * FROM unnest($2::bytea[], $3::bigint[])",
+    );
+    let done = statement
+        .bind(number)
+        .bind(digests(&parts.0))
+        .bind(incarnations(&parts.0))
+        .execute(connection)
+        .await;
+    done.map_err(FleetError::sql(action))?;
+    Ok(number)
 }
 
 /// Makes the next generation of a track.

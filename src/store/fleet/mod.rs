@@ -3,8 +3,9 @@
 //! The store beside it stays whole on each replica, as a cache of what is served.
 //! `settings` names the database, `connect` opens both, `leases` decides who follows a
 //! track, `generations` announces what all serve, `upload` and `fetch` carry the files
-//! of revisions and images.
+//! of revisions and images, and `collect` removes what nobody needs any more.
 
+mod collect;
 mod connect;
 mod error;
 mod fetch;
@@ -13,6 +14,7 @@ mod leases;
 mod settings;
 mod upload;
 
+pub use collect::Collected;
 pub use connect::{Fleet, migrate};
 pub use error::FleetError;
 pub use fetch::{Fetched, FetchedImage};

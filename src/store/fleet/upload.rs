@@ -30,8 +30,7 @@ const RECORD_OBJECT: &str = "WITH known AS (
     SELECT incarnation, coding, state FROM objects WHERE digest = $1 AND state <> 'going'
   ), made AS (
     INSERT INTO objects (digest, incarnation, size, coding, state)
-    SELECT $1, coalesce((SELECT max(incarnation) FROM objects WHERE digest = $1), 0) + 1,
-      $2, $3, 'coming'
+    SELECT $1, nextval('incarnations'), $2, $3, 'coming'
     WHERE NOT EXISTS (SELECT 1 FROM known)
     ON CONFLICT DO NOTHING RETURNING incarnation, coding, state
   ) SELECT * FROM known UNION ALL SELECT * FROM made";

@@ -303,6 +303,7 @@ fn metrics() -> anyhow::Result<PrometheusHandle> {
         .context("cannot set up metrics")?;
     serve::describe_metrics();
     ingest::describe_metrics();
+    ingest::describe_fleet_metrics();
     webhooks::describe_metrics();
     kubernetes::describe_metrics();
     reload::describe_metrics();

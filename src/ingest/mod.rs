@@ -57,7 +57,7 @@ pub use curation::{CurateError, Curation};
 pub use encode::encode;
 pub use error::{Cause, MirrorError, PassError, Stage};
 pub use files_error::{FilesError, LastWrite};
-pub use fleet::{Membership, Track, beat, receive};
+pub use fleet::{Membership, Track, beat, describe_fleet_metrics, receive};
 pub use folder::{digest_of_folder, store_folder, store_loaded};
 pub use folder_listing::FolderOptions;
 pub use follow::{follow, restore};

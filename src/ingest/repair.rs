@@ -11,6 +11,7 @@ use crate::ingest::catalog_metrics::{self, announce};
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::CatalogFiles;
+use crate::ingest::fleet::Track;
 use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::make_revision::write_revision;
 use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
@@ -23,6 +24,8 @@ pub(super) struct Repairer {
     pub(super) followed: Followed,
     pub(super) publisher: Publisher,
     pub(super) images: ImagePublisher,
+    /// In a fleet, from where damaged files are fetched again.
+    pub(super) track: Option<Track>,
 }
 
 impl Repairer {
@@ -94,6 +97,11 @@ impl Repairer {
     /// to try again later.
     pub(super) async fn repair(&self, revision: &Revision) -> bool {
         let (name, source) = (&self.followed.name, &self.followed.source);
+        if let Some(track) = &self.track {
+            tracing::info!(catalog = %name, "the stored files are fetched again");
+            track.fetch_again();
+            return false;
+        }
         let error = match self.rebuild(revision).await {
             Ok(true) => {
                 tracing::info!(catalog = %name, "the stored files were rebuilt from the metas");
@@ -211,7 +219,10 @@ impl Repairer {
         }
         if !told.is_empty() {
             self.note(told, Repair::Rebuilding);
-            self.images.rebuild.notify_one();
+            match &self.track {
+                Some(track) => track.fetch_again(),
+                None => self.images.rebuild.notify_one(),
+            }
         }
         let whole = image.is_some_and(|image| image.parts().all(|blob| !blob.is_damaged()));
         if whole && self.publisher.snapshot().is_some() {

@@ -11,6 +11,7 @@ use tracing::Instrument as _;
 
 use crate::ingest::catalog_metrics::{begin_damage, unix};
 use crate::ingest::context::PassContext;
+use crate::ingest::fleet::Track;
 use crate::ingest::followed::Followed;
 use crate::ingest::repair::Repairer;
 use crate::ingest::retry::sleep;
@@ -30,6 +31,7 @@ pub async fn scrub(
     followed: Followed,
     publisher: Publisher,
     images: ImagePublisher,
+    track: Option<Track>,
     stop: CancellationToken,
 ) {
     begin_damage(&followed.name);
@@ -43,6 +45,7 @@ pub async fn scrub(
             followed,
             publisher,
             images,
+            track,
         },
     };
     let scrubbing = Box::pin(scrubber.run().instrument(span));

@@ -106,12 +106,6 @@ impl Member {
         }
         let followed = followed(&self.config);
         let publisher = self.publisher.clone();
-        // A replica has no revisions of its own to repair damaged ones by.
-        let scrub = context.membership.is_none().then(|| {
-            let (context, followed) = (context.clone(), followed.clone());
-            let (publisher, images) = (publisher.clone(), self.image_publisher.clone());
-            shared.spawn_tracked(|stop| ingest::scrub(context, followed, publisher, images, stop))
-        });
         let catalogs = context.catalogs.clone();
         let (image_publisher, mirror) = (self.image_publisher.clone(), self.config.mirror);
         let options = image_options(&self.config);
@@ -119,6 +113,13 @@ impl Member {
             .membership
             .as_ref()
             .map(|membership| membership.open(&followed, &options));
+        let scrub = {
+            let (context, followed, track) = (context.clone(), followed.clone(), track.clone());
+            let (publisher, images) = (publisher.clone(), self.image_publisher.clone());
+            shared.spawn_tracked(|stop| {
+                ingest::scrub(context, followed, publisher, images, track, stop)
+            })
+        };
         let maintain_image = {
             let (context, followed, track) = (context.clone(), followed.clone(), track.clone());
             |stop| {
@@ -154,7 +155,7 @@ impl Member {
             let can_be_made = stored && !shared.read_only && mirror == ingest::Mirror::Slim;
             let make_image = can_be_made && missing;
             let task = make_image.then(|| shared.spawn_tracked(maintain_image));
-            self.work = Some(task.into_iter().chain(scrub).collect());
+            self.work = Some(task.into_iter().chain([scrub]).collect());
             return;
         }
         publisher.update(|status| status.blocked = None);
@@ -171,7 +172,7 @@ impl Member {
             shared.spawn_tracked(maintain_image),
             shared.spawn_tracked(follow),
         ];
-        let work = work.into_iter().chain(scrub).chain(receive);
+        let work = work.into_iter().chain([scrub]).chain(receive);
         self.work = Some(work.collect());
     }
 

@@ -23,6 +23,16 @@ pub enum ArchiveError {
         /// The data folder.
         path: PathBuf,
     },
+    /// A data folder whose revisions have the numbers of a fleet.
+    #[error(
+        "{} is the cache of a replica of a fleet, which gets its catalogs from the others; nothing is \
+         imported into it",
+        path.display()
+    )]
+    Replica {
+        /// The data folder.
+        path: PathBuf,
+    },
     /// A catalog that is not stored.
     #[error("there is no catalog {name}; there are: {known}")]
     UnknownCatalog {

@@ -65,6 +65,11 @@ pub async fn import(
         blocking(move || scan(&archive, Depth::Whole, &progress)).await?
     };
     let store = Store::open_with(data, CacheLimits::NOTHING).await?;
+    if store.owner().is_some() {
+        store.close().await;
+        let path = data.to_owned();
+        return Err(ArchiveError::Replica { path });
+    }
     let taken = match fresh(archive, &store, scanned.metadata, older).await {
         Ok(fresh) => take(archive, &store, fresh, scanned.blobs, limits, progress).await,
         Err(error) => Err(error),

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::membership::Membership;
 use crate::store::fleet::{Beat, FleetError, Generation, Lease, ReplicaId, TrackId};
 
@@ -22,6 +23,7 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 pub async fn beat(membership: Membership, stop: CancellationToken) {
     let listening = tokio::spawn(listen(membership.clone(), stop.clone()));
     let collecting = tokio::spawn(collect(membership.clone()));
+    fleet_metrics::begin();
     let mut last = Instant::now();
     let mut failing = false;
     // The number of the last change whose generations were read, and of which tracks.
@@ -36,6 +38,9 @@ pub async fn beat(membership: Membership, stop: CancellationToken) {
                 }
             }
             Err(error) => {
+                if let Some(error) = &error {
+                    fleet_metrics::failed(error);
+                }
                 if !std::mem::replace(&mut failing, true) {
                     let error = error.map_or("no answer in time".into(), |it| it.to_string());
                     tracing::warn!(error, "no word to the fleet: serving goes on, passes wait");
@@ -44,6 +49,7 @@ pub async fn beat(membership: Membership, stop: CancellationToken) {
                 seen.0 = -1;
             }
         }
+        fleet_metrics::beat(last.elapsed());
         if last.elapsed() >= LIFE {
             set_leases(&membership, &[]);
         }
@@ -99,6 +105,7 @@ async fn once(membership: &Membership, seen: &mut (i64, Vec<TrackId>)) -> Result
     }
     // Last, so that whoever gets a lease knows what was published before.
     set_leases(membership, &beat.leases);
+    fleet_metrics::members(beat.live, beat.leases.len());
     Ok(())
 }
 
@@ -135,6 +142,7 @@ async fn share_out(
     if beat.free > 0 && beat.leases.len() < share {
         let most = share - beat.leases.len();
         let taken = fleet.take(me, tracks, most).await?;
+        fleet_metrics::took(taken.len());
         if !taken.is_empty() {
             tracing::info!(catalogs = taken.len(), "following catalogs for the fleet");
         }

@@ -63,6 +63,8 @@ pub(super) struct TrackState {
     pub(super) served: Option<GenerationId>,
     /// Whether a pass is running.
     pub(super) passing: bool,
+    /// Counts how often damage of stored files was found.
+    pub(super) damages: u64,
 }
 
 impl TrackState {
@@ -229,6 +231,11 @@ impl Track {
     pub(in crate::ingest) async fn lost(&self, lease: Lease) {
         let mut state = self.subscribe();
         let _ = state.wait_for(|state| state.lease != Some(lease)).await;
+    }
+
+    /// Has what is served fetched again, as its files here are damaged.
+    pub(in crate::ingest) fn fetch_again(&self) {
+        self.update(|state| state.damages += 1);
     }
 
     /// Notes whether a pass is running: the lease is not given back meanwhile.

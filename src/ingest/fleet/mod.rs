@@ -7,11 +7,13 @@
 
 mod beat;
 mod clock;
+mod fleet_metrics;
 mod membership;
 mod receive;
 mod share;
 
 pub use beat::beat;
+pub use fleet_metrics::describe_fleet_metrics;
 pub use membership::{Membership, Track};
 pub use receive::receive;
 pub(super) use share::{share_image, share_revision};

@@ -9,9 +9,10 @@ use tracing::Instrument as _;
 
 use crate::ingest::catalog_metrics::announce;
 use crate::ingest::context::PassContext;
+use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::membership::{Track, TrackState};
 use crate::ingest::followed::Followed;
-use crate::snapshot::{Image, ImagePublisher, Publisher, Snapshot};
+use crate::snapshot::{Image, ImagePublisher, Publisher, Repair, Snapshot};
 use crate::store::fleet::{FleetError, Generation};
 use crate::store::{BlobPin, DiskError, Revision, StoreError};
 
@@ -55,6 +56,8 @@ struct Receiver {
     next: Option<Opened>,
     /// When the next one was first found here.
     since: Option<Instant>,
+    /// The damages that are dealt with.
+    damages: u64,
 }
 
 /// Serves what the fleet has published of a catalog, until it is stopped.
@@ -76,6 +79,7 @@ pub async fn receive(
         shown: None,
         next: None,
         since: None,
+        damages: 0,
     };
     let receiving = async {
         let mut states = receiver.track.subscribe();
@@ -91,6 +95,7 @@ pub async fn receive(
                         wait
                     }
                     Err(error) => {
+                        fleet_metrics::failed(&error);
                         if !std::mem::replace(&mut failing, true) {
                             tracing::error!(
                                 catalog = %receiver.followed.name, reason = error.reason(), %error,
@@ -120,6 +125,10 @@ impl Receiver {
         if !state.known {
             return Ok(None);
         }
+        if state.damages != self.damages {
+            self.discard().await?;
+            self.damages = state.damages;
+        }
         let Some(turned) = &state.turned else {
             // Nobody serves anything of it yet.
             self.publisher
@@ -131,16 +140,34 @@ impl Receiver {
             .as_ref()
             .is_none_or(|shown| !is_same(&shown.generation, turned))
         {
+            let begun = Instant::now();
+            fleet_metrics::behind(&self.followed.name, true);
             self.open(turned).await?;
             let moment = self.track.membership().moment(turned.flips.unwrap_or(0));
             tokio::time::sleep_until(moment.into()).await;
             self.show().await?;
+            fleet_metrics::turned(self.since.take().unwrap_or(begun).elapsed());
         }
+        fleet_metrics::behind(&self.followed.name, false);
         let served = Some(turned.id);
         if state.served != served {
             self.track.update(|state| state.served = served);
         }
         self.prepare(&state).await
+    }
+
+    /// Removes the stored revision, whose files are damaged, so that it is fetched again.
+    async fn discard(&mut self) -> Result<(), FleetError> {
+        // Not while nothing could be fetched.
+        self.track.membership().fleet().check_database().await?;
+        let store = &self.context.store;
+        self.next = None;
+        self.shown = None;
+        let current = store.current(&self.followed.name).await?;
+        if let Some(current) = current {
+            store.discard(current.id).await?;
+        }
+        Ok(())
     }
 
     /// Fetches what is announced, and sets its moment if that is for this replica to do.
@@ -261,7 +288,9 @@ impl Receiver {
         if let Some(image) = image {
             let shown = self.images.image();
             let is_shown = shown.is_some_and(|shown| {
-                shown.revision == image.revision && shown.record == image.record
+                shown.revision == image.revision
+                    && shown.record == image.record
+                    && shown.parts().all(|blob| !blob.is_damaged())
             });
             if !is_shown {
                 self.images.publish(image);
@@ -274,6 +303,7 @@ impl Receiver {
         } else {
             self.publisher
                 .update(|status| status.first_attempt_done = true);
+            self.publisher.set_repair(Repair::Done);
             // Those who make images look at what is there.
             self.publisher.announce();
         }

@@ -69,7 +69,7 @@ impl FleetError {
     /// A short label for metrics.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Database { .. } | Self::Migrate(_) => "database",
+            Self::Database { .. } | Self::Migrate(_) => "fleet",
             Self::Objects(_) | Self::Damaged { .. } | Self::Gone => "objects",
             Self::Fenced => "fenced",
             Self::OtherFormat(_) | Self::NotTurned | Self::NoAnswer(_) | Self::Refused(_) => {

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::serve::access::Access;
 use crate::serve::net::tls::Tls;
 use crate::serve::net::{credential, tls};
-use crate::serve::oci::{Authorizer, Users};
+use crate::serve::oci::{Authorizer, TokenKeys, Users};
 use crate::serve::{self, Listener};
 
 /// The credentials of the server, and the means to check those of clients.
@@ -19,12 +19,13 @@ pub(super) struct Credentials {
     pub(super) certificates: Vec<credential::Followed<ServerConfig>>,
     pub(super) authorizer: Authorizer,
     pub(super) users: Option<credential::Followed<Users>>,
+    pub(super) token_keys: Option<credential::Followed<TokenKeys>>,
 }
 
 impl Credentials {
     pub(super) fn open(config: &Config, access: &Access) -> anyhow::Result<Self> {
         let (grpc, http) = (open_grpc(config)?, open_http(config)?);
-        let (authorizer, users) = open_users(config, access)?;
+        let (authorizer, users, token_keys) = open_users(config, access)?;
         if users.is_some() && http.is_none() {
             tracing::warn!("{USERS_WITHOUT_TLS}");
         }
@@ -36,13 +37,14 @@ impl Credentials {
             certificates: grpc_files.into_iter().chain(http_files).collect(),
             authorizer,
             users,
+            token_keys,
         })
     }
 
     /// The errors of all files, not only the first one.
     pub(super) fn check(config: &Config) -> Vec<anyhow::Error> {
         let users = open_users(config, &Access::default());
-        if config.http_tls.is_none() && users.as_ref().is_ok_and(|(_, users)| users.is_some()) {
+        if config.http_tls.is_none() && users.as_ref().is_ok_and(|(_, users, _)| users.is_some()) {
             tracing::warn!("{USERS_WITHOUT_TLS}");
         }
         let errors = [
@@ -78,10 +80,13 @@ fn open_tls(
         .with_context(|| format!("TLS of {service}"))
 }
 
-fn open_users(
-    config: &Config,
-    access: &Access,
-) -> anyhow::Result<(Authorizer, Option<credential::Followed<Users>>)> {
+type OpenUsers = (
+    Authorizer,
+    Option<credential::Followed<Users>>,
+    Option<credential::Followed<TokenKeys>>,
+);
+
+fn open_users(config: &Config, access: &Access) -> anyhow::Result<OpenUsers> {
     let opened = Authorizer::open(&config.distribution, access.clone());
     opened.context("users who may pull images")
 }

@@ -133,6 +133,7 @@ pub async fn run(
         servers.spawn(webhook.serve(routes, limits.clone(), stopping, connections.clone()));
     }
     follow_files(credentials.users, &servers, &stopping);
+    follow_files(credentials.token_keys, &servers, &stopping);
     follow_files(credentials.certificates, &servers, &stopping);
     let file = written.file().map(|path| path.display().to_string());
     let (status, configuration) = watch::channel(Configuration::read(file));

@@ -7,6 +7,7 @@ use crate::config::error::ConfigError;
 use crate::config::resolved::{CatalogConfig, Config};
 use crate::ingest::{Mirror, Source};
 use crate::kubernetes::ClusterCatalogs;
+use crate::serve::oci::Flow;
 
 impl Config {
     /// Makes all checks.
@@ -20,6 +21,11 @@ impl Config {
         self.check_admission()?;
         if self.fleet.is_some() && self.offline {
             return Err(ConfigError::OfflineFleet);
+        }
+        let distribution = &self.distribution;
+        let has_tokens = distribution.flow == Flow::Token;
+        if self.fleet.is_some() && has_tokens && distribution.token_key_files.is_empty() {
+            return Err(ConfigError::TokenKeys);
         }
         self.check_data_dir(&self.data_dir)
     }

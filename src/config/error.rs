@@ -161,6 +161,12 @@ pub enum ConfigError {
     /// A fleet that follows nothing.
     #[error("a fleet follows its catalogs: remove offline = true, or database and objects")]
     OfflineFleet,
+    /// Tokens that only the replica that gave them would take.
+    #[error(
+        "[distribution] flow = \"token\" in a fleet needs token_key_files, so that each replica takes \
+         the tokens of the others"
+    )]
+    TokenKeys,
     /// A catalog that needs client certificates on a port that does not verify
     /// any.
     #[error(

@@ -119,7 +119,7 @@ impl Store {
 
     /// Removes a revision of a number that was assigned twice. A catalog whose current
     /// one it is has none then.
-    pub(super) async fn discard(&self, id: RevisionId) -> Result<(), StoreError> {
+    pub async fn discard(&self, id: RevisionId) -> Result<(), StoreError> {
         let statement = sqlx::query("UPDATE catalogs SET current = NULL WHERE current = ?");
         sql::execute(&self.pool, "remove a revision", statement.bind(id.0)).await?;
         self.remove_revision(id).await

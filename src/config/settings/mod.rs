@@ -184,6 +184,8 @@ pub struct DistributionSettings {
     pub user_files: Option<Vec<PathBuf>>,
     /// The way in which clients log in.
     pub flow: Option<Flow>,
+    /// Files with the keys of tokens.
+    pub token_key_files: Option<Vec<PathBuf>>,
 }
 
 /// Bounds on an image while it is unpacked.
@@ -292,7 +294,12 @@ impl Settings {
                 .chain(&mut catalog.token_files)
                 .chain(&mut catalog.image_set)
         });
-        let users = self.distribution.user_files.iter_mut().flatten();
+        let distribution = &mut self.distribution;
+        let users = [
+            &mut distribution.user_files,
+            &mut distribution.token_key_files,
+        ];
+        let users = users.into_iter().flatten().flatten();
         let signing = &mut self.signing;
         let signing = signing
             .key_file
@@ -325,6 +332,7 @@ impl DistributionSettings {
         AuthorizerSettings {
             user_files: self.user_files.unwrap_or_default(),
             flow: self.flow.unwrap_or_default(),
+            token_key_files: self.token_key_files.unwrap_or_default(),
         }
     }
 }
@@ -343,7 +351,7 @@ impl LimitSettings {
     }
 }
 
-layer!(DistributionSettings: user_files, flow);
+layer!(DistributionSettings: user_files, flow, token_key_files);
 layer!(CacheSettings: max_age, max_bytes);
 layer!(ScrubSettings: interval, rate);
 layer!(HistorySettings: revisions, days);

@@ -15,7 +15,7 @@ use crate::serve::fields::header;
 use crate::serve::net::credential::{CredentialError, Followed};
 use crate::serve::net::listen::Peer;
 use crate::serve::oci::rejection::OciRejection;
-use crate::serve::oci::token::{Grant, Repositories, Signer};
+use crate::serve::oci::token::{Grant, Repositories, Signer, TokenKeys};
 use crate::serve::oci::users::{Checker, Users};
 
 /// The credentials that pulls require; none by default.
@@ -25,6 +25,9 @@ pub struct AuthorizerSettings {
     pub user_files: Vec<PathBuf>,
     /// How clients authenticate.
     pub flow: Flow,
+    /// Files with the keys of tokens: the first one signs, all verify. Without any, this
+    /// process makes a key of its own.
+    pub token_key_files: Vec<PathBuf>,
 }
 
 /// How clients authenticate.
@@ -58,7 +61,7 @@ pub(super) struct Caller {
 }
 
 impl Authorizer {
-    /// Opens the files. The returned [`Followed`] has to run for changed files to
+    /// Opens the files. Each returned [`Followed`] has to run for changed files to
     /// take effect.
     ///
     /// # Errors
@@ -66,20 +69,26 @@ impl Authorizer {
     pub fn open(
         settings: &AuthorizerSettings,
         access: Access,
-    ) -> Result<(Self, Option<Followed<Users>>), CredentialError> {
+    ) -> Result<(Self, Option<Followed<Users>>, Option<Followed<TokenKeys>>), CredentialError> {
         let (users, files) = if settings.user_files.is_empty() {
             (None, None)
         } else {
             let (users, files) = Checker::open(settings.user_files.clone())?;
             (Some(users), Some(files))
         };
+        let (signer, keys) = if settings.token_key_files.is_empty() {
+            (Signer::new().ok_or(CredentialError::Random)?, None)
+        } else {
+            let (signer, keys) = Signer::of_files(settings.token_key_files.clone())?;
+            (signer, Some(keys))
+        };
         let authorizer = Self {
             access,
             users,
             flow: settings.flow,
-            signer: Signer::new().ok_or(CredentialError::Random)?,
+            signer,
         };
-        Ok((authorizer, files))
+        Ok((authorizer, files, keys))
     }
 
     /// The sender of these headers.

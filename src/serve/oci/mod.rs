@@ -18,4 +18,5 @@ mod users;
 
 pub use authorizer::{Authorizer, AuthorizerSettings, Flow};
 pub use registry::router;
+pub use token::TokenKeys;
 pub use users::Users;

@@ -71,6 +71,8 @@ async fn make_image(
             Snapshot::open(&store, of).map_err(PassError::at(Stage::Build))
         });
         let snapshot = Arc::new(opening.await?);
+        // They are made already.
+        snapshot.end_encoding();
         make_slim(context, &snapshot, tags(source), signing(context, options)).await
     };
     let made = made.await.inspect_err(|error| {
@@ -109,10 +111,9 @@ async fn encode(store: &Store, revision: &Revision) -> Result<(), PassError> {
     let made = blocking(Stage::Share, move || {
         let make = || {
             let snapshot = Snapshot::open(&own, of)?;
-            let (lines, decoded) = (snapshot.lines(), snapshot.decoded());
             let mut made = Vec::new();
             for encoding in Encoding::ALL {
-                let file = own.encode(snapshot.revision(), encoding, &lines, decoded, || true)?;
+                let file = own.encode(snapshot.revision(), encoding, snapshot.plain(), || true)?;
                 made.extend(file.map(|(_, sum)| (encoding, sum)));
             }
             Ok(made)

@@ -11,6 +11,7 @@ use crate::objects::Put;
 use crate::store::disk::DiskError;
 use crate::store::fleet::connect::Fleet;
 use crate::store::fleet::error::FleetError;
+use crate::store::groups::GROUPS;
 use crate::store::history::outline_bytes;
 use crate::store::record::RECORD;
 use crate::store::revision_files::{INDEX, MESSAGES, QUERIES, SEGMENTS};
@@ -173,6 +174,10 @@ fn files(store: &Store, revision: &Revision) -> Result<Vec<Upload>, FleetError> 
             let name = encoding.file();
             uploads.push(upload(name, map(name)?, Coding::Identity));
         }
+    }
+    // Only speeds up the next revision.
+    if let Ok(groups) = map(GROUPS) {
+        uploads.push(upload(GROUPS, groups, Coding::Zstd));
     }
     if let Some(outline) = outline_bytes(&store.folder, &revision.content) {
         uploads.push(upload(OUTLINE, outline.into(), Coding::Identity));

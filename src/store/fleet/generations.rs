@@ -176,10 +176,10 @@ impl Fleet {
             "WITH wanting AS (
                SELECT id FROM replicas
                WHERE expires > clock_timestamp() AND ready AND $1 = ANY(wants)
-             ), having AS (SELECT replica FROM receipts WHERE track = $1 AND number = $2)
+             ), got AS (SELECT replica FROM receipts WHERE track = $1 AND number = $2)
              SELECT (SELECT count(*) FROM wanting),
-               (SELECT count(*) FROM wanting WHERE id IN (SELECT replica FROM having)),
-               EXISTS (SELECT 1 FROM having WHERE replica = $3)",
+               (SELECT count(*) FROM wanting WHERE id IN (SELECT replica FROM got)),
+               EXISTS (SELECT 1 FROM got WHERE replica = $3)",
         );
         let query = query.bind(id.track.0).bind(id.number).bind(me.0);
         let row = query.fetch_one(&self.pool).await;

@@ -238,7 +238,7 @@ fn refused(headers: &HeaderMap, body: &[u8], lies: &Lies) -> Option<Response<Bod
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let signed = text("authorization").unwrap_or_default();
     let key = format!("AWS4-HMAC-SHA256 Credential={KEY}/");
-    if !signed.starts_with(&key) || !signed.contains("host;x-amz-content-sha256;x-amz-date") {
+    if !signed.starts_with(&key) || !has_signed_headers(signed) {
         return Some(refusal(403, "InvalidAccessKeyId"));
     }
     if text("x-amz-content-sha256") != Some(&Digest::of(body).hex()) {
@@ -256,6 +256,17 @@ fn refused(headers: &HeaderMap, body: &[u8], lies: &Lies) -> Option<Response<Bod
     let date = httpdate::fmt_http_date(now).parse().unwrap();
     refused.headers_mut().insert("date", date);
     Some(refused)
+}
+
+/// Whether the headers that make a request what it is are signed.
+fn has_signed_headers(authorization: &str) -> bool {
+    let names = authorization
+        .split("SignedHeaders=")
+        .nth(1)
+        .unwrap_or_default();
+    let names = names.split(',').next().unwrap_or_default();
+    let mut wanted = ["host", "x-amz-content-sha256", "x-amz-date"].into_iter();
+    wanted.all(|name| names.split(';').any(|signed| signed == name))
 }
 
 fn list(state: &State, lies: &Lies, query: &str) -> Response<Body> {

@@ -15,7 +15,8 @@
 //!
 //! Small modules serve several of these: [`name`] for catalog names, [`proto`]
 //! for gRPC messages, [`map`] for memory maps, [`certificates`] for those of
-//! servers, [`fetch`] for catalogs behind a URL, [`webhooks`] for events,
+//! servers, [`fetch`] for catalogs behind a URL, [`objects`] for a bucket that
+//! replicas share, [`webhooks`] for events,
 //! [`build_info`] for facts about the build.
 //!
 //! `tests/it/architecture` checks these directions; docs/ARCHITECTURE.md explains

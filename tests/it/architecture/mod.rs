@@ -32,7 +32,7 @@ const LEVELS: &[(&[&str], &[&str])] = &[
         &[],
     ),
     (
-        &["answers", "fetch"],
+        &["answers", "fetch", "objects"],
         &[
             "build_info",
             "certificates",
@@ -44,7 +44,7 @@ const LEVELS: &[(&[&str], &[&str])] = &[
     ),
     (
         &["store"],
-        &["error_chain", "map", "name", "proto", "answers"],
+        &["error_chain", "map", "name", "proto", "answers", "objects"],
     ),
     (
         &["snapshot"],
@@ -81,9 +81,9 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ("sqlx", &["store"], "SQL is asked in one place"),
     (
         "reqwest",
-        &["fetch", "webhooks"],
-        "only the crate images speaks to registries, only fetch asks a URL that a user typed, and \
-         only webhooks sends events",
+        &["fetch", "objects", "webhooks"],
+        "only the crate images speaks to registries, only fetch asks a URL that a user typed, only \
+         objects speaks to an object store, and only webhooks sends events",
     ),
     (
         "kube",

@@ -1,5 +1,6 @@
 //! Several replicas over a real PostgreSQL and a store of objects.
 
+mod content;
 mod objects;
 mod replicas;
 mod starts;
@@ -53,6 +54,17 @@ impl Shared {
         let config = format!("{}{config}", self.settings());
         Almanac::start_with(&config, &credentials())
     }
+}
+
+/// Replicas whose names are their numbers.
+fn replicas(shared: &Shared, config: &str, count: usize) -> Vec<Almanac> {
+    let config = format!("{}{config}", shared.settings());
+    let start = |number: usize| {
+        let [id, secret] = credentials();
+        let name = number.to_string();
+        Almanac::start_with(&config, &[id, secret, ("HOSTNAME", &name)])
+    };
+    (0..count).map(start).collect()
 }
 
 fn credentials() -> [(&'static str, &'static str); 2] {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Shared, until, until_all_at};
+use super::{Shared, replicas, until, until_all_at};
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http::ask;
@@ -15,17 +15,6 @@ const HOLDER: &str = "SELECT r.name FROM leases l JOIN replicas r ON r.id = l.ho
 
 fn image_of(package: &str) -> Built {
     Image::of_catalog(&Catalog::one(package)).build()
-}
-
-/// Replicas whose names are their numbers.
-fn replicas(shared: &Shared, config: &str, count: usize) -> Vec<Almanac> {
-    let config = format!("{}{config}", shared.settings());
-    let start = |number: usize| {
-        let [id, secret] = super::credentials();
-        let name = number.to_string();
-        Almanac::start_with(&config, &[id, secret, ("HOSTNAME", &name)])
-    };
-    (0..count).map(start).collect()
 }
 
 fn entity_tag(replica: &mut Almanac, coding: &str) -> (String, Vec<u8>) {

@@ -6,6 +6,7 @@ use anyhow::{Context as _, anyhow};
 
 use crate::config::Config;
 use crate::ingest::Membership;
+use crate::snapshot::FleetStatus;
 use crate::store::Store;
 use crate::store::fleet::{Fleet, FleetError, Settings};
 
@@ -46,7 +47,13 @@ pub(super) async fn join(config: &Config, store: &Store) -> anyhow::Result<Optio
         database = %settings.database, objects = %settings.objects.location,
         name = settings.name, "replica of a fleet"
     );
-    Ok(Some(Membership::new(fleet, unverified)))
+    let status = FleetStatus {
+        name: settings.name.clone(),
+        database: settings.database.to_string(),
+        objects: settings.objects.location.to_string(),
+        ..FleetStatus::default()
+    };
+    Ok(Some(Membership::new(fleet, status, unverified)))
 }
 
 /// Tries the database and the bucket of a configuration.

@@ -40,7 +40,7 @@ pub use fleet::migrate;
 pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 
 use crate::config::{Config, Written};
-use crate::ingest::{self, PassContext};
+use crate::ingest::{self, Membership, PassContext};
 use crate::kubernetes;
 use crate::serve;
 use crate::serve::access::Access;
@@ -114,6 +114,7 @@ pub async fn run(
         followers: followers.clone(),
         stopping: stopping.clone(),
     };
+    let fleet_status = context.membership.as_ref().map(Membership::status);
     let retry_now = context.retry_now.clone();
     let mut manager = CatalogManager::new(shared, context, complete.registries.clone());
     // Boxed: its state is large.
@@ -139,7 +140,13 @@ pub async fn run(
     let (status, configuration) = watch::channel(Configuration::read(file));
     // Probes and metrics are answered until the end of the shutdown.
     let admin = CancellationToken::new();
-    let routes = serve::admin::router(catalogs.clone(), configuration, cluster.problems(), metrics);
+    let routes = serve::admin::router(
+        catalogs.clone(),
+        configuration,
+        cluster.problems(),
+        fleet_status,
+        metrics,
+    );
     admin::serve(ports.admin, routes, limits, admin.clone())?;
     start_upkeep(&store, &catalogs, read_only, &followers, &stopping);
     log_start(&catalogs, started);

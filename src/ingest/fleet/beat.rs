@@ -19,6 +19,20 @@ const COLLECT: Duration = Duration::from_mins(10);
 /// The time between two tries to hear of changes.
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
+/// After so many beats with tracks that nobody follows, shares do not count.
+const STARVED: u32 = 5;
+
+/// What the last beats have shown.
+#[derive(Default)]
+struct Seen {
+    /// The last change whose generations were read.
+    change: Option<i64>,
+    /// Of which tracks.
+    tracks: Vec<TrackId>,
+    /// Beats in a row with tracks that nobody follows.
+    starved: u32,
+}
+
 /// Beats until it is stopped, then leaves the fleet.
 pub async fn beat(membership: Membership, stop: CancellationToken) {
     let listening = tokio::spawn(listen(membership.clone(), stop.clone()));
@@ -26,8 +40,7 @@ pub async fn beat(membership: Membership, stop: CancellationToken) {
     fleet_metrics::begin();
     let mut last = Instant::now();
     let mut failing = false;
-    // The number of the last change whose generations were read, and of which tracks.
-    let mut seen = (-1, Vec::new());
+    let mut seen = Seen::default();
     loop {
         let result = tokio::time::timeout(LONGEST, once(&membership, &mut seen)).await;
         match result.map_err(|_| None).and_then(|done| done.map_err(Some)) {
@@ -41,12 +54,13 @@ pub async fn beat(membership: Membership, stop: CancellationToken) {
                 if let Some(error) = &error {
                     fleet_metrics::failed(error);
                 }
+                let error = error.map_or("no answer in time".into(), |it| it.to_string());
                 if !std::mem::replace(&mut failing, true) {
-                    let error = error.map_or("no answer in time".into(), |it| it.to_string());
                     tracing::warn!(error, "no word to the fleet: serving goes on, passes wait");
                 }
+                membership.note(Err(error));
                 // Read again once it answers.
-                seen.0 = -1;
+                seen.change = None;
             }
         }
         fleet_metrics::beat(last.elapsed());
@@ -79,12 +93,12 @@ async fn once(membership: &Membership, seen: &mut (i64, Vec<TrackId>)) -> Result
         None => {
             let me = fleet.join().await?;
             membership.set_me(Some(me));
-            seen.1.clear();
+            seen.tracks.clear();
             me
         }
     };
     let tracks = name_tracks(membership).await?;
-    if tracks != seen.1 {
+    if tracks != seen.tracks {
         fleet.want(me, &tracks).await?;
     }
     let before = Instant::now();
@@ -97,15 +111,17 @@ async fn once(membership: &Membership, seen: &mut (i64, Vec<TrackId>)) -> Result
         return Ok(());
     };
     membership.look(before, beat.now);
-    share_out(membership, me, &tracks, &mut beat).await?;
-    if (beat.change, &tracks) != (seen.0, &seen.1) {
+    share_out(membership, me, &tracks, &mut beat, &mut seen.starved).await?;
+    if (Some(beat.change), &tracks) != (seen.change, &seen.tracks) {
         let generations = fleet.generations(&tracks).await?;
         note(membership, &tracks, &generations);
-        *seen = (beat.change, tracks);
+        seen.change = Some(beat.change);
+        seen.tracks = tracks;
     }
     // Last, so that whoever gets a lease knows what was published before.
     set_leases(membership, &beat.leases);
     fleet_metrics::members(beat.live, beat.leases.len());
+    membership.note(Ok(beat.live));
     Ok(())
 }
 
@@ -129,32 +145,45 @@ async fn name_tracks(membership: &Membership) -> Result<Vec<TrackId>, FleetError
 }
 
 /// Takes this replica's share of the tracks that nobody follows, and gives back what it
-/// has beyond its share, one at a time.
+/// has beyond its share, one at a time. Where configurations differ, shares may leave a
+/// track out: after some beats somebody takes it all the same.
 async fn share_out(
     membership: &Membership,
     me: ReplicaId,
     tracks: &[TrackId],
     beat: &mut Beat,
+    starved: &mut u32,
 ) -> Result<(), FleetError> {
-    beat.leases.retain(|lease| tracks.contains(&lease.track));
-    let share = tracks.len().div_ceil(beat.live.max(1));
     let fleet = membership.fleet();
-    if beat.free > 0 && beat.leases.len() < share {
-        let most = share - beat.leases.len();
+    let unwanted = |lease: &mut Lease| !tracks.contains(&lease.track);
+    for lease in beat.leases.extract_if(.., unwanted) {
+        fleet.give_back(lease).await?;
+    }
+    let share = tracks.len().div_ceil(beat.live.max(1));
+    let mine = beat.leases.len();
+    *starved = if beat.free > 0 { *starved + 1 } else { 0 };
+    let most = if *starved > STARVED {
+        beat.free
+    } else {
+        beat.free.min(share.saturating_sub(mine))
+    };
+    if most > 0 {
         let taken = fleet.take(me, tracks, most).await?;
         fleet_metrics::took(taken.len());
         if !taken.is_empty() {
             tracing::info!(catalogs = taken.len(), "following catalogs for the fleet");
         }
         beat.leases.extend(taken);
-    } else if beat.leases.len() > share {
+    } else if mine > share {
         let passing = |lease: &Lease| {
             membership.tracks().iter().any(|(_, state)| {
                 let state = state.borrow();
                 state.id == Some(lease.track) && (state.passing || state.pending.is_some())
             })
         };
-        if let Some(at) = beat.leases.iter().position(|lease| !passing(lease)) {
+        if let Some(at) = beat.leases.iter().position(|lease| !passing(lease))
+            && fleet.has_taker(beat.leases[at], mine).await?
+        {
             let lease = beat.leases.swap_remove(at);
             // Nothing is begun here once another may have it.
             set_leases(membership, &beat.leases);

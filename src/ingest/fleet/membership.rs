@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -11,6 +11,7 @@ use crate::ingest::fleet::clock::Clock;
 use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::images::options::{ImageOptions, Mirror};
 use crate::name::CatalogName;
+use crate::snapshot::FleetStatus;
 use crate::store::RevisionId;
 use crate::store::fleet::{Fleet, FleetError, Generation, GenerationId, Lease, ReplicaId, TrackId};
 
@@ -29,6 +30,7 @@ struct Inner {
     clock: Mutex<Clock>,
     /// This start, while the fleet knows it.
     me: watch::Sender<Option<ReplicaId>>,
+    status: watch::Sender<FleetStatus>,
     /// The fleet whose numbers the data folder has, while it is not known whether the
     /// database is of the same.
     unverified: Mutex<Option<String>>,
@@ -78,13 +80,14 @@ impl TrackState {
 impl Membership {
     /// A place in a fleet, which [`beat`](crate::ingest::fleet::beat) takes. `unverified`
     /// names the fleet of the data folder when the database did not answer.
-    pub fn new(fleet: Fleet, unverified: Option<String>) -> Self {
+    pub fn new(fleet: Fleet, status: FleetStatus, unverified: Option<String>) -> Self {
         Self(Arc::new(Inner {
             fleet,
             tracks: Mutex::default(),
             nudged: Notify::new(),
             clock: Mutex::default(),
             me: watch::Sender::new(None),
+            status: watch::Sender::new(status),
             unverified: Mutex::new(unverified),
         }))
     }
@@ -113,6 +116,37 @@ impl Membership {
             state,
             image: Arc::new(image.clone()),
         }
+    }
+
+    /// What this replica tells of itself.
+    pub fn status(&self) -> watch::Receiver<FleetStatus> {
+        self.0.status.subscribe()
+    }
+
+    /// Notes what a beat has shown, or why it failed.
+    pub(super) fn note(&self, beat: Result<usize, String>) {
+        let (mut follows, mut behind) = (Vec::new(), Vec::new());
+        for ((catalog, _), state) in self.tracks() {
+            let state = state.borrow();
+            if state.lease.is_some() {
+                follows.push(catalog.clone());
+            }
+            if !state.is_settled() {
+                behind.push(catalog);
+            }
+        }
+        self.0.status.send_modify(|status| {
+            status.follows = follows;
+            status.behind = behind;
+            match beat {
+                Ok(replicas) => {
+                    status.replicas = replicas;
+                    status.answered = Some(SystemTime::now());
+                    status.error = None;
+                }
+                Err(error) => status.error = Some(error),
+            }
+        });
     }
 
     pub(super) fn fleet(&self) -> &Fleet {

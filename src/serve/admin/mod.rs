@@ -17,7 +17,7 @@ use http::header::CONTENT_TYPE;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
 
-use crate::snapshot::{self, Catalogs};
+use crate::snapshot::{self, Catalogs, FleetStatus};
 use status::Status;
 
 pub use status::Configuration;
@@ -30,6 +30,7 @@ struct Admin {
     catalogs: Catalogs,
     configuration: watch::Receiver<Configuration>,
     cluster: Option<ClusterProblems>,
+    fleet: Option<watch::Receiver<FleetStatus>>,
     metrics: PrometheusHandle,
     /// Whether almanac was ready at any time.
     ready: Arc<AtomicBool>,
@@ -51,7 +52,12 @@ impl Admin {
             &self.catalogs,
             configuration,
             self.cluster_problems(),
+            self.fleet(),
         )
+    }
+
+    fn fleet(&self) -> Option<FleetStatus> {
+        self.fleet.as_ref().map(|fleet| fleet.borrow().clone())
     }
 }
 
@@ -60,12 +66,14 @@ pub fn router(
     catalogs: Catalogs,
     configuration: watch::Receiver<Configuration>,
     cluster: Option<ClusterProblems>,
+    fleet: Option<watch::Receiver<FleetStatus>>,
     metrics: PrometheusHandle,
 ) -> Router {
     let admin = Admin {
         catalogs,
         configuration,
         cluster,
+        fleet,
         metrics,
         ready: Arc::default(),
     };

@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 
+use crate::name::CatalogName;
 use crate::serve::admin::process;
-use crate::snapshot::{Catalog, Catalogs, Damaged, PassHour, Snapshot, State};
+use crate::snapshot::{Catalog, Catalogs, Damaged, FleetStatus, PassHour, Snapshot, State};
 use crate::store::{Counts, Encoding, Pass, RevisionId};
 use fbc::problem::Problem;
 use fbc::text::display::shown;
@@ -32,7 +33,23 @@ pub(super) struct Status {
     /// Resources of the cluster that cannot be read or written.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) cluster_problems: Arc<BTreeMap<String, String>>,
+    /// The fleet, if this is a replica of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fleet: Option<FleetDocument>,
     pub(super) catalogs: Vec<CatalogStatus>,
+}
+
+#[derive(Serialize)]
+struct FleetDocument {
+    name: String,
+    database: String,
+    objects: String,
+    replicas: usize,
+    follows: Vec<String>,
+    behind: Vec<String>,
+    #[serde(serialize_with = "serialize_option")]
+    answered: Option<SystemTime>,
+    error: Option<String>,
 }
 
 /// The state of the configuration.
@@ -144,6 +161,7 @@ impl Status {
         catalogs: &Catalogs,
         configuration: Configuration,
         cluster_problems: Arc<BTreeMap<String, String>>,
+        fleet: Option<FleetStatus>,
     ) -> Self {
         let catalogs = catalogs.all();
         Self {
@@ -161,9 +179,26 @@ impl Status {
             ),
             configuration,
             cluster_problems,
+            fleet: fleet.map(FleetDocument::of),
             catalogs: (catalogs.iter())
                 .map(|one| CatalogStatus::of(one))
                 .collect(),
+        }
+    }
+}
+
+impl FleetDocument {
+    fn of(status: FleetStatus) -> Self {
+        let names = |names: Vec<CatalogName>| names.iter().map(ToString::to_string).collect();
+        Self {
+            name: status.name,
+            database: status.database,
+            objects: status.objects,
+            replicas: status.replicas,
+            follows: names(status.follows),
+            behind: names(status.behind),
+            answered: status.answered,
+            error: status.error,
         }
     }
 }

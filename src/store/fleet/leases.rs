@@ -37,7 +37,7 @@ pub struct Beat {
     pub now: i64,
     /// Counts what was published.
     pub change: i64,
-    /// The replicas that live.
+    /// The replicas that live and want any of the same tracks.
     pub live: usize,
     /// The wanted tracks that nobody follows.
     pub free: usize,
@@ -117,7 +117,7 @@ impl Fleet {
                (SELECT change FROM fleet) AS change,
                EXISTS (SELECT 1 FROM me) AS known,
                (SELECT count(*) FROM replicas
-                WHERE expires > clock_timestamp() OR id = $1) AS live,
+                WHERE id = $1 OR (expires > clock_timestamp() AND wants && $3)) AS live,
                (SELECT count(*) FROM leases l
                 WHERE l.track = ANY($3) AND l.holder IS DISTINCT FROM $1 AND NOT EXISTS (
                   SELECT 1 FROM replicas r WHERE r.id = l.holder AND r.expires > clock_timestamp()
@@ -172,6 +172,20 @@ impl Fleet {
             epoch: row.get(1),
         });
         Ok(taken.collect())
+    }
+
+    /// Whether another replica would follow a track in place of this one, which has so
+    /// many: it wants the track, and has less to do even then.
+    pub async fn has_taker(&self, lease: Lease, mine: usize) -> Result<bool, FleetError> {
+        let query = sqlx::query_scalar(
+            "SELECT EXISTS (SELECT 1 FROM replicas r
+               WHERE r.id <> $1 AND r.expires > clock_timestamp() AND $2 = ANY(r.wants)
+                 AND (SELECT count(*) FROM leases l WHERE l.holder = r.id) + 1 < $3)",
+        );
+        let mine = i64::try_from(mine).unwrap_or(i64::MAX);
+        let query = query.bind(lease.holder.0).bind(lease.track.0).bind(mine);
+        let found = query.fetch_one(&self.pool).await;
+        found.map_err(FleetError::sql("look for another holder"))
     }
 
     /// Gives a lease back.

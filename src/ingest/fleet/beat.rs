@@ -85,7 +85,7 @@ pub async fn beat(membership: Membership, stop: CancellationToken) {
 }
 
 /// One beat: lives on, takes or gives back leases, reads what has changed.
-async fn once(membership: &Membership, seen: &mut (i64, Vec<TrackId>)) -> Result<(), FleetError> {
+async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError> {
     membership.verify().await?;
     let fleet = membership.fleet();
     let me = match membership.me() {

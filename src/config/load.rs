@@ -182,7 +182,9 @@ impl Settings {
     /// What replicas share, if these settings have a fleet.
     pub fn fleet(&self, environment: &Environment) -> Result<Option<fleet::Settings>, ConfigError> {
         let (database, objects) = (self.database.clone(), self.objects.clone());
-        self.fleet.clone().resolve(database, objects, environment)
+        let (usual, name) = (environment.object_credentials(), environment.host_name());
+        let fleet = self.fleet.clone();
+        fleet.resolve(database, objects, usual, name)
     }
 
     /// The data folder.

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
 use crate::config::layer::layer;
 use crate::config::value::{ValueError, deserialized_from_text};
-use crate::objects::{self, Location};
+use crate::objects::{self, CredentialSource, Location};
 use crate::store::fleet::{self, Database};
 
 /// The database of a fleet, as it is written. Its `Debug` output has no password.
@@ -32,12 +31,14 @@ pub struct FleetSettings {
 }
 
 impl FleetSettings {
-    /// The fleet, if there is one.
+    /// The fleet, if there is one. `usual` are the credentials of the environment, and
+    /// `name` is that of this machine.
     pub(in crate::config) fn resolve(
         self,
         database: Option<WrittenDatabase>,
         objects: Option<WrittenObjects>,
-        environment: &Environment,
+        usual: CredentialSource,
+        name: String,
     ) -> Result<Option<fleet::Settings>, ConfigError> {
         let (database, objects) = match (database, objects) {
             (Some(WrittenDatabase(database)), Some(WrittenObjects(objects))) => (database, objects),
@@ -48,8 +49,8 @@ impl FleetSettings {
         };
         let ca_files = self.ca_files.unwrap_or_default();
         let credentials = match self.credentials_file {
-            Some(file) => objects::CredentialSource::File(file),
-            None => environment.object_credentials(),
+            Some(file) => CredentialSource::File(file),
+            None => usual,
         };
         Ok(Some(fleet::Settings {
             database,
@@ -60,7 +61,7 @@ impl FleetSettings {
                 credentials,
                 ca_files,
             },
-            name: environment.host_name(),
+            name,
         }))
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct Postgres {
 /// Whether a test has to be skipped, because PostgreSQL is not installed.
 #[track_caller]
 pub(crate) fn is_missing() -> bool {
-    needs::skip_without("initdb") || needs::skip_without("postgres")
+    needs::skip_without("psql") || (path_of("initdb").is_none() && needs::skip_without("initdb"))
 }
 
 impl Postgres {
@@ -179,16 +179,24 @@ fn run(data: &Path, folder: &Path, address: SocketAddr) -> Child {
 }
 
 fn command(name: &str) -> Command {
-    let mut command = Command::new(path_of(name));
+    let mut command = Command::new(path_of(name).unwrap());
     if rustix::process::geteuid().is_root() {
         command.uid(USER).gid(USER);
     }
     command
 }
 
-/// The program of the `PATH`, in full: it looks for others beside itself.
-fn path_of(name: &str) -> PathBuf {
+/// A program of PostgreSQL: of the `PATH`, or of the newest version that Debian has
+/// installed, which is on no `PATH`. In full, since it looks for others beside itself.
+fn path_of(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut found = std::env::split_paths(&path).map(|folder| folder.join(name));
-    found.find(|file| file.is_file()).unwrap()
+    let mut named = std::env::split_paths(&path).map(|folder| folder.join(name));
+    let named = named.find(|file| file.is_file());
+    named.or_else(|| {
+        let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
+        let folders = versions.map(|entry| entry.unwrap().path().join("bin").join(name));
+        let mut found: Vec<PathBuf> = folders.filter(|file| file.is_file()).collect();
+        found.sort();
+        found.pop()
+    })
 }

@@ -23,8 +23,6 @@ pub struct Location {
     pub endpoint: Option<Url>,
     /// Where the bucket stands in a URL.
     pub style: Style,
-    /// Whether the metadata service of a virtual machine may give the credentials.
-    pub instance: bool,
 }
 
 /// Where the bucket stands in a URL.
@@ -54,7 +52,7 @@ pub enum LocationError {
     #[error("the prefix {0:?} cannot be used: letters, digits, '-', '_', '.' and '/' only")]
     Prefix(String),
     /// An unknown parameter.
-    #[error("the parameter {0:?} is not known; there are region, endpoint, style and credentials")]
+    #[error("the parameter {0:?} is not known; there are region, endpoint and style")]
     Parameter(String),
     /// A value of a parameter.
     #[error("the value of {0} cannot be used: {1}")]
@@ -90,7 +88,6 @@ impl FromStr for Location {
             region: REGION.to_owned(),
             endpoint: None,
             style: Style::Virtual,
-            instance: false,
         };
         let mut style = None;
         for (name, value) in url.query_pairs() {
@@ -104,10 +101,6 @@ impl FromStr for Location {
                         "virtual" => Style::Virtual,
                         _ => return Err(LocationError::Value("style", "write path or virtual")),
                     });
-                }
-                "credentials" if value == "instance" => location.instance = true,
-                "credentials" => {
-                    return Err(LocationError::Value("credentials", "write instance"));
                 }
                 _ => return Err(LocationError::Parameter(name.chars().take(50).collect())),
             }

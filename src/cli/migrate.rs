@@ -10,9 +10,9 @@ use crate::config::Environment;
 
 /// Prepare the database of a fleet, or bring it to this version
 ///
-/// Makes the tables of almanac in the database that the configuration names, or adds
-/// what this version needs. Replicas of the version before go on meanwhile. Run it
-/// once before the replicas of a new version start.
+/// Makes the tables of almanac in the database of the configuration, or adds
+/// what this version needs. Replicas of the version before go on meanwhile.
+/// Run it once before the replicas of a new version start.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {

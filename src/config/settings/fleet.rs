@@ -66,7 +66,10 @@ impl FleetSettings {
     }
 
     fn is_empty(&self) -> bool {
-        self.password_file.is_none() && self.credentials_file.is_none() && self.ca_files.is_none()
+        let ca_files = self.ca_files.as_ref();
+        self.password_file.is_none()
+            && self.credentials_file.is_none()
+            && ca_files.is_none_or(Vec::is_empty)
     }
 
     pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
-use crate::ingest::Membership;
+use crate::ingest::{self, Membership};
 use crate::snapshot::FleetStatus;
 use crate::store::Store;
 use crate::store::fleet::{Fleet, FleetError, Settings};
@@ -17,12 +19,18 @@ const QUICK: Duration = Duration::from_secs(2);
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The place of this replica in the fleet of the configuration, if it has one.
+/// The place of this replica in the fleet of the configuration, if it has one. It beats
+/// until it is stopped.
 ///
 /// # Errors
 /// When the database, the bucket or the data folder belong to others, or when the first
 /// two do not answer and nothing is stored that could be served.
-pub(super) async fn join(config: &Config, store: &Store) -> anyhow::Result<Option<Membership>> {
+pub(super) async fn join(
+    config: &Config,
+    store: &Store,
+    followers: &TaskTracker,
+    stopping: &CancellationToken,
+) -> anyhow::Result<Option<Membership>> {
     let Some(settings) = &config.fleet else {
         store.belong_to(None).await?;
         return Ok(None);
@@ -53,7 +61,9 @@ pub(super) async fn join(config: &Config, store: &Store) -> anyhow::Result<Optio
         objects: settings.objects.location.to_string(),
         ..FleetStatus::default()
     };
-    Ok(Some(Membership::new(fleet, status, unverified)))
+    let membership = Membership::new(fleet, status, unverified);
+    followers.spawn(ingest::beat(membership.clone(), stopping.clone()));
+    Ok(Some(membership))
 }
 
 /// Tries the database and the bucket of a configuration.

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::serve::access::Access;
 use crate::serve::net::tls::Tls;
 use crate::serve::net::{credential, tls};
-use crate::serve::oci::{Authorizer, TokenKeys, Users};
+use crate::serve::oci::{Authorizer, OpenedAuthorizer, TokenKeys, Users};
 use crate::serve::{self, Listener};
 
 /// The credentials of the server, and the means to check those of clients.
@@ -80,13 +80,7 @@ fn open_tls(
         .with_context(|| format!("TLS of {service}"))
 }
 
-type OpenUsers = (
-    Authorizer,
-    Option<credential::Followed<Users>>,
-    Option<credential::Followed<TokenKeys>>,
-);
-
-fn open_users(config: &Config, access: &Access) -> anyhow::Result<OpenUsers> {
+fn open_users(config: &Config, access: &Access) -> anyhow::Result<OpenedAuthorizer> {
     let opened = Authorizer::open(&config.distribution, access.clone());
     opened.context("users who may pull images")
 }

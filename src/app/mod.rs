@@ -91,10 +91,7 @@ pub async fn run(
     let cluster = Box::pin(cluster).await?;
     let complete = cluster.complete(&config);
     let mut context = pass_context(&complete, &store, &catalogs)?;
-    context.membership = fleet::join(&config, &store).await?;
-    if let Some(membership) = context.membership.clone() {
-        followers.spawn(ingest::beat(membership, stopping.clone()));
-    }
+    context.membership = fleet::join(&config, &store, &followers, &stopping).await?;
 
     let (drain, draining) = watch::channel(false);
     let limits = config.connections.clone();

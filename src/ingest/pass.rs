@@ -66,7 +66,7 @@ pub(super) async fn run_once(
                 &followed.source,
                 &revision,
             ))
-            .await?
+            .await?;
         }
     }
     Ok(Some(revision))

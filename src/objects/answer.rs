@@ -16,7 +16,7 @@ pub(super) struct Page {
     pub(super) next: Option<String>,
 }
 
-/// Reads the answer to ListObjectsV2.
+/// Reads the answer to `ListObjectsV2`.
 pub(super) fn page(document: &str) -> Result<Page, ObjectProblem> {
     if !document.contains("<ListBucketResult") {
         return Err(ObjectProblem::Unreadable("it is no list of objects"));

@@ -118,13 +118,12 @@ impl FromStr for Location {
 impl Location {
     /// The URL of an object, or of the bucket for an empty key.
     pub(super) fn url(&self, key: &str) -> Url {
-        let mut url = match &self.endpoint {
-            Some(endpoint) => endpoint.clone(),
-            None => {
-                let host = format!("https://s3.{}.amazonaws.com/", self.region);
-                // A region has letters, digits and '-' only.
-                host.parse().unwrap_or_else(|_| unreachable!("{host}"))
-            }
+        let mut url = if let Some(endpoint) = &self.endpoint {
+            endpoint.clone()
+        } else {
+            let host = format!("https://s3.{}.amazonaws.com/", self.region);
+            // A region has letters, digits and '-' only.
+            host.parse().unwrap_or_else(|_| unreachable!("{host}"))
         };
         if self.style == Style::Virtual {
             let host = url.host_str().map(|host| format!("{}.{host}", self.bucket));

@@ -102,7 +102,7 @@ pub struct Settings {
     #[arg(long, value_name = "NAME", help_heading = "Catalogs")]
     pub default_catalog: Option<CatalogName>,
 
-    /// The PostgreSQL database of a fleet. It may have a password, so it is no flag.
+    /// The `PostgreSQL` database of a fleet. It may have a password, so it is no flag.
     #[arg(skip)]
     pub database: Option<WrittenDatabase>,
 

@@ -88,14 +88,13 @@ pub async fn beat(membership: Membership, stop: CancellationToken) {
 async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError> {
     membership.verify().await?;
     let fleet = membership.fleet();
-    let me = match membership.me() {
-        Some(me) => me,
-        None => {
-            let me = fleet.join().await?;
-            membership.set_me(Some(me));
-            seen.tracks.clear();
-            me
-        }
+    let me = if let Some(me) = membership.me() {
+        me
+    } else {
+        let me = fleet.join().await?;
+        membership.set_me(Some(me));
+        seen.tracks.clear();
+        me
     };
     let tracks = name_tracks(membership).await?;
     if tracks != seen.tracks {
@@ -130,13 +129,12 @@ async fn name_tracks(membership: &Membership) -> Result<Vec<TrackId>, FleetError
     let mut ids = Vec::new();
     for ((catalog, origin), state) in membership.tracks() {
         let known = state.borrow().id;
-        let id = match known {
-            Some(id) => id,
-            None => {
-                let id = membership.fleet().track(&catalog, &origin).await?;
-                state.send_modify(|state| state.id = Some(id));
-                id
-            }
+        let id = if let Some(id) = known {
+            id
+        } else {
+            let id = membership.fleet().track(&catalog, &origin).await?;
+            state.send_modify(|state| state.id = Some(id));
+            id
         };
         ids.push(id);
     }

@@ -13,7 +13,7 @@ use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::membership::{Track, TrackState};
 use crate::ingest::followed::Followed;
 use crate::snapshot::{Image, ImagePublisher, Publisher, Repair, Snapshot};
-use crate::store::fleet::{FleetError, Generation};
+use crate::store::fleet::{FleetError, Generation, Prepared};
 use crate::store::{BlobPin, DiskError, Revision, StoreError};
 
 /// From the announcement of the moment to the moment: longer than a beat, so that
@@ -21,6 +21,8 @@ use crate::store::{BlobPin, DiskError, Revision, StoreError};
 const NOTICE: Duration = Duration::from_secs(3);
 /// After this time, a majority of the replicas is enough.
 const ALL: Duration = Duration::from_secs(30);
+/// After this time, half of them: of two, one may fetch nothing for a long time.
+const MAJORITY: Duration = Duration::from_secs(90);
 /// The time between two looks at receipts.
 const LOOK: Duration = Duration::from_millis(200);
 /// The time between two tries after a failure.
@@ -58,6 +60,8 @@ struct Receiver {
     since: Option<Instant>,
     /// The damages that are dealt with.
     damages: u64,
+    /// Whether a start would serve what clients see.
+    is_recorded: bool,
 }
 
 /// Serves what the fleet has published of a catalog, until it is stopped.
@@ -80,6 +84,7 @@ pub async fn receive(
         next: None,
         since: None,
         damages: 0,
+        is_recorded: true,
     };
     let receiving = async {
         let mut states = receiver.track.subscribe();
@@ -87,9 +92,9 @@ pub async fn receive(
         loop {
             let state = states.borrow_and_update().clone();
             // Boxed: its state is large.
-            let step = Box::pin(receiver.step(state));
+            let work = Box::pin(receiver.step(state));
             let wait = tokio::select! {
-                done = step => match done {
+                done = work => match done {
                     Ok(wait) => {
                         failing = false;
                         wait
@@ -144,15 +149,21 @@ impl Receiver {
             fleet_metrics::behind(&self.followed.name, true);
             self.open(turned).await?;
             let moment = self.track.membership().moment(turned.flips.unwrap_or(0));
+            // Not for longer, should the database's clock go back.
+            let moment = moment.min(Instant::now() + NOTICE * 2);
             tokio::time::sleep_until(moment.into()).await;
-            self.show().await?;
+            self.show().await;
+            self.is_recorded = false;
             fleet_metrics::turned(self.since.take().unwrap_or(begun).elapsed());
         }
         fleet_metrics::behind(&self.followed.name, false);
+        // A disk that fails is no reason to tell others that clients see less.
+        let recorded = self.record().await;
         let served = Some(turned.id);
         if state.served != served {
             self.track.update(|state| state.served = served);
         }
+        recorded?;
         self.prepare(&state).await
     }
 
@@ -197,9 +208,8 @@ impl Receiver {
             fleet.leave_receipt(me, pending.id).await?;
             return Ok(Some(LOOK));
         }
-        let waited = self.since.is_some_and(|since| since.elapsed() >= ALL);
-        let all = prepared.having >= prepared.replicas;
-        if !all && !(waited && prepared.having * 2 > prepared.replicas) {
+        let waited = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        if !is_enough(prepared, waited) {
             return Ok(Some(LOOK));
         }
         // Alone, nobody has to hear of it.
@@ -274,10 +284,10 @@ impl Receiver {
         Ok(())
     }
 
-    /// Shows clients what is open, and makes it what a start serves.
-    async fn show(&mut self) -> Result<(), FleetError> {
+    /// Shows clients what is open.
+    async fn show(&mut self) {
         let Some(mut next) = self.next.take() else {
-            return Ok(());
+            return;
         };
         let store = &self.context.store;
         let problems = store.problems(next.revision.id).await.unwrap_or_default();
@@ -307,17 +317,8 @@ impl Receiver {
             // Those who make images look at what is there.
             self.publisher.announce();
         }
-        let revision = next.revision.clone();
-        let image = next.image.as_ref();
-        let own_image = image.filter(|image| image.revision == revision.id);
-        let own_image = own_image.map(|image| image.record.clone());
         let is_held = self.track.subscribe().borrow().lease.is_some();
         self.shown = Some(next);
-        store.serve(&revision).await?;
-        if let Some(record) = own_image {
-            store.record_image(revision.id, &record).await?;
-        }
-        store.retire_older(&revision).await?;
         if let (true, false, Some(snapshot)) = (is_new, is_held, self.publisher.snapshot()) {
             announce(
                 &snapshot,
@@ -326,8 +327,33 @@ impl Receiver {
                 "serving a new revision of the fleet",
             );
         }
+    }
+
+    /// Makes what clients see what a start serves.
+    async fn record(&mut self) -> Result<(), FleetError> {
+        let Some(shown) = self.shown.as_ref().filter(|_| !self.is_recorded) else {
+            return Ok(());
+        };
+        let (store, revision) = (&self.context.store, &shown.revision);
+        store.serve(revision).await?;
+        let own_image = shown.image.as_ref();
+        if let Some(image) = own_image.filter(|image| image.revision == revision.id) {
+            store.record_image(revision.id, &image.record).await?;
+        }
+        store.retire_older(revision).await?;
+        self.is_recorded = true;
         Ok(())
     }
+}
+
+/// Whether enough replicas have a generation after this time.
+fn is_enough(prepared: Prepared, waited: Duration) -> bool {
+    let Prepared {
+        replicas, having, ..
+    } = prepared;
+    having >= replicas
+        || (waited >= ALL && having * 2 > replicas)
+        || (waited >= MAJORITY && having * 2 == replicas)
 }
 
 /// Whether both are the same, whether or not their moment is set. After a failover, a
@@ -337,4 +363,25 @@ fn is_same(one: &Generation, other: &Generation) -> bool {
         && one.revision == other.revision
         && one.content == other.content
         && one.image == other.image
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_turn_when_all_have_it_or_most_or_after_long_half() {
+        let enough = |having, replicas, seconds| {
+            let prepared = Prepared {
+                replicas,
+                having,
+                mine: true,
+            };
+            is_enough(prepared, Duration::from_secs(seconds))
+        };
+        assert!(enough(1, 1, 0) && enough(3, 3, 0));
+        assert!(!enough(2, 3, 29) && enough(2, 3, 30));
+        assert!(!enough(1, 2, 89) && enough(1, 2, 90));
+        assert!(!enough(1, 3, 1000) && !enough(2, 5, 1000));
+    }
 }

@@ -242,6 +242,7 @@ mod tests {
             certificates: BTreeMap::from([("grpc".to_owned(), "2027-01-02T03:04:05Z".to_owned())]),
             configuration: Configuration::read(None),
             cluster_problems: Arc::new(BTreeMap::from([problem])),
+            fleet: None,
             catalogs: Vec::new(),
         };
         let text = render(&status).into_string();

@@ -35,12 +35,12 @@ pub(super) struct Status {
     pub(super) cluster_problems: Arc<BTreeMap<String, String>>,
     /// The fleet, if this is a replica of one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fleet: Option<FleetDocument>,
+    pub(super) fleet: Option<FleetDocument>,
     pub(super) catalogs: Vec<CatalogStatus>,
 }
 
 #[derive(Serialize)]
-struct FleetDocument {
+pub(super) struct FleetDocument {
     name: String,
     database: String,
     objects: String,

@@ -41,6 +41,13 @@ pub enum Flow {
     Token,
 }
 
+/// An authorizer, and its files of users and of keys, if it has any.
+pub type OpenedAuthorizer = (
+    Authorizer,
+    Option<Followed<Users>>,
+    Option<Followed<TokenKeys>>,
+);
+
 /// Decides who may pull what.
 pub struct Authorizer {
     access: Access,
@@ -69,12 +76,12 @@ impl Authorizer {
     pub fn open(
         settings: &AuthorizerSettings,
         access: Access,
-    ) -> Result<(Self, Option<Followed<Users>>, Option<Followed<TokenKeys>>), CredentialError> {
-        let (users, files) = if settings.user_files.is_empty() {
+    ) -> Result<OpenedAuthorizer, CredentialError> {
+        let (checker, users) = if settings.user_files.is_empty() {
             (None, None)
         } else {
-            let (users, files) = Checker::open(settings.user_files.clone())?;
-            (Some(users), Some(files))
+            let (checker, users) = Checker::open(settings.user_files.clone())?;
+            (Some(checker), Some(users))
         };
         let (signer, keys) = if settings.token_key_files.is_empty() {
             (Signer::new().ok_or(CredentialError::Random)?, None)
@@ -84,11 +91,11 @@ impl Authorizer {
         };
         let authorizer = Self {
             access,
-            users,
+            users: checker,
             flow: settings.flow,
             signer,
         };
-        Ok((authorizer, files, keys))
+        Ok((authorizer, users, keys))
     }
 
     /// The sender of these headers.

@@ -16,7 +16,7 @@ mod repository;
 mod token;
 mod users;
 
-pub use authorizer::{Authorizer, AuthorizerSettings, Flow};
+pub use authorizer::{Authorizer, AuthorizerSettings, Flow, OpenedAuthorizer};
 pub use registry::router;
 pub use token::TokenKeys;
 pub use users::Users;

@@ -69,12 +69,14 @@ impl FleetError {
     /// A short label for metrics.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Database { .. } | Self::Migrate(_) => "fleet",
             Self::Objects(_) | Self::Damaged { .. } | Self::Gone => "objects",
             Self::Fenced => "fenced",
-            Self::OtherFormat(_) | Self::NotTurned | Self::NoAnswer(_) | Self::Refused(_) => {
-                "fleet"
-            }
+            Self::Database { .. }
+            | Self::Migrate(_)
+            | Self::OtherFormat(_)
+            | Self::NotTurned
+            | Self::NoAnswer(_)
+            | Self::Refused(_) => "fleet",
             Self::Store(_) => "store",
         }
     }

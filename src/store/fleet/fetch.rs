@@ -59,13 +59,12 @@ impl Fleet {
         let id = generation.revision;
         let kept = store.kept(catalog, id).await?;
         let same = kept.filter(|kept| kept.content.to_string() == generation.content);
-        let revision = match same {
-            Some(revision) => revision,
-            None => {
-                self.fetch_revision(store, catalog, generation).await?;
-                let kept = store.kept(catalog, id).await?;
-                kept.ok_or(StoreError::KnownDamage(id))?
-            }
+        let revision = if let Some(revision) = same {
+            revision
+        } else {
+            self.fetch_revision(store, catalog, generation).await?;
+            let kept = store.kept(catalog, id).await?;
+            kept.ok_or(StoreError::KnownDamage(id))?
         };
         let image = match generation.image {
             Some(number) => Some(self.fetch_image(store, number).await?),

@@ -1,4 +1,4 @@
-//! What the replicas of a fleet share: rows in PostgreSQL, bytes in a bucket.
+//! What the replicas of a fleet share: rows in `PostgreSQL`, bytes in a bucket.
 //!
 //! The store beside it stays whole on each replica, as a cache of what is served.
 //! `settings` names the database, `connect` opens both, `leases` decides who follows a

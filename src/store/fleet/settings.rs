@@ -26,7 +26,7 @@ pub struct Settings {
     pub name: String,
 }
 
-/// The URL of a PostgreSQL database. Shown, it has neither user nor parameters.
+/// The URL of a `PostgreSQL` database. Shown, it has neither user nor parameters.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Database(String);
 

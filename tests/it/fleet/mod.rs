@@ -1,4 +1,4 @@
-//! Several replicas over a real PostgreSQL and a store of objects.
+//! Several replicas over a real `PostgreSQL` and a store of objects.
 
 mod content;
 mod objects;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use images::digest::Digest;
 
-use crate::support::almanac::Almanac;
+use crate::support::almanac::{Almanac, LONG_PATIENCE};
 use crate::support::objects::{KEY, ObjectStore};
 use crate::support::postgres::Postgres;
-use crate::support::program::{PATIENCE, Start};
+use crate::support::program::Start;
 
 /// A database and a bucket.
 struct Shared {
@@ -23,8 +23,12 @@ struct Shared {
 impl Shared {
     /// Starts both, and prepares the database.
     fn start() -> Self {
+        Self::of(Postgres::start())
+    }
+
+    fn of(postgres: Postgres) -> Self {
         let shared = Self {
-            postgres: Postgres::start(),
+            postgres,
             objects: ObjectStore::start(),
         };
         shared.migrate();
@@ -74,18 +78,27 @@ fn credentials() -> [(&'static str, &'static str); 2] {
     ]
 }
 
-/// Waits until all replicas serve a catalog at a digest.
+/// Waits until all replicas serve a catalog at a digest. A replica that dies, or is slow
+/// to start, delays the others for half a minute.
 fn until_all_at(replicas: &mut [Almanac], catalog: &str, digest: &Digest) {
     for replica in replicas {
-        replica.until_at(catalog, digest);
+        until_at(replica, catalog, digest);
     }
+}
+
+/// As [`Almanac::until_at`], with the patience that a fleet needs.
+fn until_at(replica: &mut Almanac, catalog: &str, digest: &Digest) {
+    let digest = digest.to_string();
+    replica.until_within(LONG_PATIENCE, catalog, &digest, |status| {
+        status["revision"]["digest"] == digest.as_str()
+    });
 }
 
 /// Waits until something is so.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "waiting for {what}");
-        std::thread::sleep(Duration::from_millis(20));
+        assert!(begin.elapsed() < LONG_PATIENCE, "waiting for {what}");
+        std::thread::sleep(Duration::from_millis(100));
     }
 }

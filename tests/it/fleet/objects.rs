@@ -64,7 +64,7 @@ async fn use_it(bucket: &Bucket) {
     bucket.delete("a/1").await.unwrap();
     bucket.delete("a/1").await.unwrap();
     assert_eq!(bucket.list("a/").await.unwrap().len(), 4);
-    assert_eq!(bucket.list("c").await.unwrap(), [String::new(); 0]);
+    assert!(bucket.list("c").await.unwrap().is_empty());
 }
 
 fn run(work: impl Future<Output = ()>) {

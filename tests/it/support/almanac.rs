@@ -21,7 +21,7 @@ use super::program::{Program, Start};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The same for what is only done when nobody else wants the processor.
-const LONG_PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const LONG_PATIENCE: Duration = Duration::from_mins(2);
 
 /// How often a test looks whether it has happened.
 const STEP: Duration = Duration::from_millis(10);
@@ -250,7 +250,7 @@ impl Almanac {
         self.until_within(PATIENCE, catalog, what, good)
     }
 
-    fn until_within(
+    pub(crate) fn until_within(
         &mut self,
         patience: Duration,
         catalog: &str,

@@ -1,76 +1,87 @@
-//! Debian's PostgreSQL, in a folder of its own.
+//! Debian's `PostgreSQL`, in a folder of its own.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::almanac::LONG_PATIENCE;
 use super::needs;
-use super::port::free_port;
+use super::port;
 use super::program::{PATIENCE, STEP};
 
-/// PostgreSQL refuses to run as the superuser. Nothing needs this user to have a name.
+/// `PostgreSQL` refuses to run as the superuser. Nothing needs this user to have a name.
 const USER: u32 = 65_534;
 
-/// A server that runs until it is dropped.
+/// The server that tests share, while one of them runs.
+static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+/// Numbers the databases of a server.
+static DATABASES: AtomicU32 = AtomicU32::new(0);
+/// The time between two looks at a database. Each starts a program.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A database of a test's own.
 pub(crate) struct Postgres {
+    server: Arc<Server>,
+    database: String,
+}
+
+/// A server that runs until it is dropped.
+struct Server {
     address: SocketAddr,
-    server: Child,
+    process: Mutex<Child>,
     folder: TempDir,
 }
 
-/// Whether a test has to be skipped, because PostgreSQL is not installed.
+/// Whether a test has to be skipped, because `PostgreSQL` is not installed.
 #[track_caller]
 pub(crate) fn is_missing() -> bool {
     needs::skip_without("psql") || (path_of("initdb").is_none() && needs::skip_without("initdb"))
 }
 
 impl Postgres {
-    /// Starts a server with an empty database.
+    /// An empty database, of a server that other tests use too.
     pub(crate) fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let data = folder.path().join("data");
-        if rustix::process::geteuid().is_root() {
-            chown(folder.path(), Some(USER), Some(USER)).unwrap();
-        }
-        let made = command("initdb")
-            .arg("--pgdata")
-            .arg(&data)
-            .args([
-                "--username=almanac",
-                "--auth=trust",
-                "--no-sync",
-                "--encoding=UTF8",
-            ])
-            .args(["--locale=C"])
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{made:?}");
-        let address = free_port();
-        let server = run(&data, folder.path(), address);
-        let postgres = Self {
-            address,
-            server,
-            folder,
+        let server = {
+            let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.upgrade().unwrap_or_else(|| {
+                let server = Arc::new(Server::start());
+                *shared = Arc::downgrade(&server);
+                server
+            })
         };
-        postgres.wait();
-        postgres
+        Self::of(server)
     }
 
-    /// The URL of its database.
+    /// An empty database of a server that no other test uses, and that may be ended.
+    pub(crate) fn alone() -> Self {
+        Self::of(Arc::new(Server::start()))
+    }
+
+    fn of(server: Arc<Server>) -> Self {
+        let database = format!("test{}", DATABASES.fetch_add(1, Ordering::Relaxed));
+        // Unlike the usual template, nobody can be connected to this one.
+        let statement = format!("CREATE DATABASE {database} TEMPLATE template0");
+        let made = server.psql("postgres", &statement);
+        assert!(made.status.success(), "{made:?}");
+        Self { server, database }
+    }
+
+    /// Its URL.
     pub(crate) fn url(&self) -> String {
-        format!("postgres://almanac@{}/postgres", self.address)
+        self.server.url(&self.database)
     }
 
     /// Runs a statement, and returns its rows as lines with `|` between columns.
     pub(crate) fn ask(&self, statement: &str) -> String {
-        let asked = self.psql(statement);
+        let asked = self.server.psql(&self.database, statement);
         assert!(asked.status.success(), "{statement}: {asked:?}");
         String::from_utf8(asked.stdout).unwrap().trim().to_owned()
     }
@@ -83,82 +94,110 @@ impl Postgres {
             if found == wanted {
                 return;
             }
-            let late = begin.elapsed() >= PATIENCE;
+            let late = begin.elapsed() >= LONG_PATIENCE;
             assert!(!late, "waiting for {wanted} of {statement}, it is {found}");
-            std::thread::sleep(STEP);
+            std::thread::sleep(LOOK);
         }
     }
 
-    /// Ends it without a chance to tidy up.
-    pub(crate) fn kill9(&mut self) {
-        // The others end when they find that it is gone.
-        self.server.kill().unwrap();
-        self.server.wait().unwrap();
+    /// Ends the server, which is this test's alone, without a chance to tidy up.
+    pub(crate) fn kill9(&self) {
+        assert_eq!(Arc::strong_count(&self.server), 1, "others use it");
+        let mut process = self.server.process.lock().unwrap();
+        // Its other processes end when they find that it is gone.
+        process.kill().unwrap();
+        process.wait().unwrap();
     }
 
     /// Starts it again, after it has ended.
-    pub(crate) fn restart(&mut self) {
-        let data = self.folder.path().join("data");
+    pub(crate) fn restart(&self) {
+        let server = &self.server;
         let begin = Instant::now();
         loop {
-            self.server = run(&data, self.folder.path(), self.address);
+            let mut process = run(server.folder.path(), server.address);
             // Processes of the one before may hold its memory for a moment.
-            while self.server.try_wait().unwrap().is_none() {
-                if self.psql("SELECT 1").status.success() {
+            while process.try_wait().unwrap().is_none() {
+                if server.psql("postgres", "SELECT 1").status.success() {
+                    *server.process.lock().unwrap() = process;
                     return;
                 }
-                std::thread::sleep(STEP);
+                std::thread::sleep(LOOK);
             }
-            assert!(begin.elapsed() < PATIENCE, "it does not start again");
-            std::thread::sleep(STEP);
+            let late = begin.elapsed() >= LONG_PATIENCE;
+            assert!(!late, "it does not start again: {}", server.log());
+            std::thread::sleep(LOOK);
         }
-    }
-
-    fn wait(&self) {
-        let begin = Instant::now();
-        while !self.psql("SELECT 1").status.success() {
-            let log = fs::read_to_string(self.folder.path().join("log"));
-            assert!(
-                begin.elapsed() < PATIENCE,
-                "PostgreSQL does not start: {log:?}"
-            );
-            std::thread::sleep(STEP);
-        }
-    }
-
-    fn psql(&self, statement: &str) -> std::process::Output {
-        let mut psql = Command::new("psql");
-        psql.args([
-            "--no-psqlrc",
-            "--tuples-only",
-            "--no-align",
-            "--quiet",
-            "--command",
-        ])
-        .arg(statement)
-        .arg(self.url())
-        .output()
-        .unwrap()
     }
 }
 
-impl Drop for Postgres {
+impl Server {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        if rustix::process::geteuid().is_root() {
+            chown(folder.path(), Some(USER), Some(USER)).unwrap();
+        }
+        let made = command("initdb")
+            .arg("--pgdata")
+            .arg(folder.path().join("data"))
+            .args(["--username=almanac", "--auth=trust", "--no-sync"])
+            .args(["--encoding=UTF8", "--locale=C"])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let start = |address| run(folder.path(), address);
+        let (process, address) = port::listening("PostgreSQL", start);
+        let server = Self {
+            address,
+            process: Mutex::new(process),
+            folder,
+        };
+        let begin = Instant::now();
+        while !server.psql("postgres", "SELECT 1").status.success() {
+            let late = begin.elapsed() >= LONG_PATIENCE;
+            assert!(!late, "it does not start: {}", server.log());
+            std::thread::sleep(LOOK);
+        }
+        server
+    }
+
+    fn url(&self, database: &str) -> String {
+        format!("postgres://almanac@{}/{database}", self.address)
+    }
+
+    fn psql(&self, database: &str, statement: &str) -> Output {
+        Command::new("psql")
+            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"])
+            .args(["--command", statement])
+            .arg(self.url(database))
+            .output()
+            .unwrap()
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Server {
     fn drop(&mut self) {
+        let process = self.process.get_mut();
+        let process = process.unwrap_or_else(PoisonError::into_inner);
         // An immediate shutdown: it ends its other processes itself.
-        let stop = format!("kill -QUIT {}", self.server.id());
+        let stop = format!("kill -QUIT {}", process.id());
         let _ = Command::new("sh").args(["-c", &stop]).status();
         let begin = Instant::now();
-        while matches!(self.server.try_wait(), Ok(None)) {
+        while matches!(process.try_wait(), Ok(None)) {
             if begin.elapsed() >= PATIENCE {
-                let _ = self.server.kill();
-                let _ = self.server.wait();
+                let _ = process.kill();
+                let _ = process.wait();
             }
             std::thread::sleep(STEP);
         }
     }
 }
 
-fn run(data: &Path, folder: &Path, address: SocketAddr) -> Child {
+fn run(folder: &Path, address: SocketAddr) -> Child {
     let log = fs::File::options()
         .create(true)
         .append(true)
@@ -166,10 +205,10 @@ fn run(data: &Path, folder: &Path, address: SocketAddr) -> Child {
         .unwrap();
     command("postgres")
         .arg("-D")
-        .arg(data)
+        .arg(folder.join("data"))
         .args(["-h", "127.0.0.1", "-p", &address.port().to_string(), "-k"])
         .arg(folder)
-        .args(["-c", "fsync=off", "-c", "max_connections=100"])
+        .args(["-c", "fsync=off", "-c", "max_connections=200"])
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -186,7 +225,7 @@ fn command(name: &str) -> Command {
     command
 }
 
-/// A program of PostgreSQL: of the `PATH`, or of the newest version that Debian has
+/// A program of `PostgreSQL`: of the `PATH`, or of the newest version that Debian has
 /// installed, which is on no `PATH`. In full, since it looks for others beside itself.
 fn path_of(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

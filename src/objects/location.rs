@@ -75,7 +75,8 @@ impl FromStr for Location {
             return Err(LocationError::Bucket(bucket));
         }
         let prefix = url.path().trim_matches('/');
-        if prefix.len() > MAX_PREFIX || !prefix.split('/').all(is_part) {
+        let is_good = prefix.is_empty() || prefix.split('/').all(is_part);
+        if prefix.len() > MAX_PREFIX || !is_good {
             return Err(LocationError::Prefix(prefix.chars().take(200).collect()));
         }
         let mut location = Self {
@@ -185,7 +186,7 @@ fn is_bucket(text: &str) -> bool {
 /// the key itself.
 fn is_part(text: &str) -> bool {
     let inside = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    text.bytes().all(inside) && text != "." && text != ".."
+    !text.is_empty() && text.bytes().all(inside) && text != "." && text != ".."
 }
 
 fn is_region(text: &str) -> bool {

@@ -147,11 +147,11 @@ fn verified(folder: &Path, catalog: &CatalogName) -> Result<Record<'static>, Sto
             ));
         }
     }
-    for encoding in Encoding::ALL {
-        let path = folder.join(encoding.file());
+    for name in Encoding::ALL.into_iter().flat_map(Encoding::files) {
+        let path = folder.join(name);
         if path.exists() {
             let sum = sum_of(&path)?;
-            record.sums.to_mut().insert(encoding.file().to_owned(), sum);
+            record.sums.to_mut().insert((*name).to_owned(), sum);
         }
     }
     Ok(record)

@@ -114,15 +114,12 @@ async fn encode(store: &Store, revision: &Revision) -> Result<(), PassError> {
             let mut made = Vec::new();
             for encoding in Encoding::ALL {
                 let file = own.encode(snapshot.revision(), encoding, snapshot.plain(), || true)?;
-                made.extend(file.map(|(_, sum)| (encoding, sum)));
+                made.extend(file.into_iter().flat_map(|encoded| encoded.sums));
             }
             Ok(made)
         };
         make().map_err(PassError::at::<store::StoreError>(Stage::Share))
     });
-    for (encoding, sum) in made.await? {
-        let recorded = store.record_file(revision.id, encoding.file(), &sum).await;
-        recorded.map_err(PassError::at(Stage::Share))?;
-    }
-    Ok(())
+    let recorded = store.record_files(revision.id, &made.await?).await;
+    recorded.map_err(PassError::at(Stage::Share))
 }

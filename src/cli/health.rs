@@ -118,7 +118,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// What works only in part, by the text of an answer with 200. Any other answer is an
+/// The functions that work only in part, by the text of an answer with 200. Any other answer is an
 /// error.
 fn ask(address: SocketAddr) -> anyhow::Result<Option<String>> {
     let answer = get(address, "/readyz").map_err(|error| match error.kind() {

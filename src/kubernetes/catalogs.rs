@@ -47,7 +47,7 @@ struct Stored {
 pub(super) struct Following {
     pub(super) objects: watch::Receiver<Option<Objects>>,
     pub(super) announcer: Arc<Announcer>,
-    /// What clients see.
+    /// The state that clients see.
     pub(super) served: Catalogs,
     /// Whether almanac resolves the catalogs itself now, if it ever does.
     pub(super) resolves: Option<watch::Receiver<bool>>,

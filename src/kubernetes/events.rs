@@ -58,9 +58,9 @@ struct Subject {
     uid: String,
 }
 
-/// What an Event says.
+/// The text of an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct Notice {
     /// Whether something is wrong.
     pub(super) is_warning: bool,
     /// One word, for programs.
@@ -71,11 +71,11 @@ pub(super) struct Said {
 
 /// Takes Events. Cheap to clone, and never waits.
 #[derive(Clone)]
-pub(super) struct Events(Option<Taking>);
+pub(super) struct Events(Option<Queue>);
 
 #[derive(Clone)]
-struct Taking {
-    queue: mpsc::Sender<(Subject, Said)>,
+struct Queue {
+    sender: mpsc::Sender<(Subject, Notice)>,
     /// The Lease of the leader, which stands for almanac.
     almanac: Subject,
 }
@@ -94,7 +94,7 @@ impl Events {
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Self {
-        let (queue, waiting) = mpsc::channel(MAX_WAITING);
+        let (sender, waiting) = mpsc::channel(MAX_WAITING);
         let recorder = Recorder {
             client,
             instance: instance(pod),
@@ -110,33 +110,30 @@ impl Events {
             name: lease.to_owned(),
             ..Subject::of(LEASES)
         };
-        Self(Some(Taking { queue, almanac }))
+        Self(Some(Queue { sender, almanac }))
     }
 
-    /// Says something about a `ClusterCatalog`.
-    pub(super) fn of_catalog(&self, name: &str, object: &DynamicObject, said: Said) {
+    /// Records an Event about a `ClusterCatalog`.
+    pub(super) fn of_catalog(&self, name: &str, object: &DynamicObject, notice: Notice) {
         let subject = Subject {
             name: name.to_owned(),
             uid: object.metadata.uid.clone().unwrap_or_default(),
             ..Subject::of(CLUSTER_CATALOGS)
         };
-        self.take(|_| subject, said);
+        self.take(|_| subject, notice);
     }
 
-    /// Says something about almanac.
-    pub(super) fn of_almanac(&self, said: Said) {
-        self.take(Clone::clone, said);
+    /// Records an Event about almanac.
+    pub(super) fn of_almanac(&self, notice: Notice) {
+        self.take(Clone::clone, notice);
     }
 
-    fn take(&self, subject: impl FnOnce(&Subject) -> Subject, said: Said) {
-        let Some(taking) = &self.0 else {
+    fn take(&self, subject: impl FnOnce(&Subject) -> Subject, notice: Notice) {
+        let Some(queue) = &self.0 else {
             return;
         };
-        if taking
-            .queue
-            .try_send((subject(&taking.almanac), said))
-            .is_err()
-        {
+        let sent = queue.sender.try_send((subject(&queue.almanac), notice));
+        if sent.is_err() {
             count("dropped");
         }
     }
@@ -181,7 +178,7 @@ struct Recorded {
 
 /// An Event that the API server has.
 struct WrittenEvent {
-    said: Said,
+    notice: Notice,
     name: String,
     count: u32,
     written: Instant,
@@ -206,24 +203,25 @@ struct Rest {
 }
 
 impl Recorder {
-    async fn run(mut self, mut waiting: mpsc::Receiver<(Subject, Said)>) {
-        while let Some((subject, said)) = waiting.recv().await {
-            let said = Said {
-                note: note(&said.note),
-                ..said
+    async fn run(mut self, mut waiting: mpsc::Receiver<(Subject, Notice)>) {
+        while let Some((subject, notice)) = waiting.recv().await {
+            let notice = Notice {
+                note: note(&notice.note),
+                ..notice
             };
-            self.record(&subject, said).await;
+            self.record(&subject, notice).await;
         }
     }
 
-    async fn record(&mut self, subject: &Subject, said: Said) {
+    async fn record(&mut self, subject: &Subject, notice: Notice) {
         let now = Instant::now();
         self.forget(now);
         let recorded = self.subjects.entry(subject.clone());
         let recorded = recorded.or_insert_with(|| Recorded::new(now));
-        let position = recorded.known.iter().position(|known| known.said == said);
+        let mut known = recorded.known.iter();
+        let position = known.position(|known| known.notice == notice);
         if let Some(position) = position {
-            // It also counts while there is no budget to say so.
+            // It also counts while there is no budget to write it.
             recorded.known[position].count += 1;
         }
         let namespace = subject.namespace();
@@ -236,7 +234,7 @@ impl Recorder {
         let repeated = position.map(|position| recorded.known.remove(position));
         let (verb, written) = match repeated {
             Some(known) => self.repeat(subject, known).await,
-            None => self.create(subject, said).await,
+            None => self.create(subject, notice).await,
         };
         let written = match written {
             Ok(known) => known,
@@ -266,16 +264,16 @@ impl Recorder {
     async fn create(
         &self,
         subject: &Subject,
-        said: Said,
+        notice: Notice,
     ) -> (&'static str, Result<WrittenEvent, Problem>) {
         let name = name(&subject.name, fastrand::u64(..));
         let namespace = subject.namespace();
         let mut event = DynamicObject::new(&name, &EVENTS.resource()).within(namespace);
         event.data = json!({
-            "type": if said.is_warning { "Warning" } else { "Normal" },
-            "reason": said.reason,
-            "action": said.reason,
-            "note": said.note,
+            "type": if notice.is_warning { "Warning" } else { "Normal" },
+            "reason": notice.reason,
+            "action": notice.reason,
+            "note": notice.note,
             "regarding": subject.reference(),
             "eventTime": time(),
             "reportingController": CONTROLLER,
@@ -285,7 +283,7 @@ impl Recorder {
         let parameters = PostParams::default();
         let created = within(api.create(&parameters, &event), "create").await;
         let known = created.map(|_| WrittenEvent {
-            said,
+            notice,
             name,
             count: 1,
             written: Instant::now(),

@@ -8,7 +8,7 @@ use metrics::{counter, gauge};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::kubernetes::events::{Events, Said};
+use crate::kubernetes::events::{Events, Notice};
 use crate::kubernetes::problem::Problem;
 use crate::kubernetes::resources::Kind;
 
@@ -102,7 +102,7 @@ impl Failures {
             "the cluster cannot be read or written; the last state stays"
         );
         if is_forbidden {
-            self.events.of_almanac(Said {
+            self.events.of_almanac(Notice {
                 is_warning: true,
                 reason: "Forbidden",
                 note: text,

@@ -55,7 +55,7 @@ pub struct GroupVersionKind {
 /// Something a bundle needs of other bundles.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Dependency {
-    /// What kind of dependency: "olm.gvk" or "olm.package".
+    /// The kind of the dependency: "olm.gvk" or "olm.package".
     #[prost(string, tag = "1")]
     pub r#type: ::prost::alloc::string::String,
     /// The dependency, as JSON.
@@ -106,7 +106,7 @@ pub struct Bundle {
     /// The range of versions that the entry takes the place of.
     #[prost(string, tag = "10")]
     pub skip_range: ::prost::alloc::string::String,
-    /// What the bundle needs of other bundles.
+    /// The needs that other bundles have to meet.
     #[prost(message, repeated, tag = "11")]
     pub dependencies: ::prost::alloc::vec::Vec<Dependency>,
     /// The properties, in the author's order.

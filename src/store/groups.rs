@@ -59,7 +59,7 @@ pub struct Groups {
 }
 
 /// Groups that may be copied, by their bytes.
-struct Known {
+struct KnownGroups {
     groups: Groups,
     /// By CRC-32 and length. Of several, the last: a catalog that makes them collide
     /// gains nothing, since bytes are compared.
@@ -70,7 +70,7 @@ struct Known {
 pub struct GroupedGzip<W> {
     out: W,
     segmenter: Segmenter,
-    known: Option<Known>,
+    known: Option<KnownGroups>,
     listed: Vec<Group>,
     /// Of all bytes so far.
     crc: crc32fast::Hasher,
@@ -79,7 +79,7 @@ pub struct GroupedGzip<W> {
     written: u64,
 }
 
-impl Known {
+impl KnownGroups {
     /// `None` when the list is damaged, or of another compressor.
     fn of(groups: Groups) -> Option<Self> {
         let (head, body) = groups.list.split_at_checked(8)?;
@@ -117,7 +117,7 @@ impl<W: Write> GroupedGzip<W> {
         Ok(Self {
             out,
             segmenter: Segmenter::new(LEVEL),
-            known: known.and_then(Known::of),
+            known: known.and_then(KnownGroups::of),
             listed: Vec::new(),
             crc: crc32fast::Hasher::new(),
             length: 0,

@@ -92,7 +92,7 @@ fn replacement(folder: &Path) -> impl Iterator<Item = Result<(), StoreError>> {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(DiskError::at("move aside", &from)(error).into());
                 }
-                // What an earlier database left does not belong to the one just moved.
+                // Files of an earlier database do not belong to the one just moved.
                 Err(_) if is_moved => remove(&to)?,
                 Err(_) => {}
             }
@@ -307,7 +307,7 @@ mod tests {
                 "empty" => file.set_len(0).unwrap(),
                 _ => fs::remove_file(&path).unwrap(),
             }
-            // What is left of a log does not belong to the new database.
+            // The rest of a log does not belong to the new database.
             fs::write(with_part(&path, "-wal"), "old").unwrap();
             assert!(is_whole(folder.path(), &revisions).await, "{damage}");
             let aside = folder.path().join(DAMAGED);

@@ -213,7 +213,7 @@ mod tests {
         let many: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
         let second = revision(&store, &many).await;
         assert_eq!(rows(&store).await, (252, 252));
-        // What another revision has is not found.
+        // Packages of another revision are not found.
         assert_eq!(search(&["ship"]).await, Some(vec![]));
         let newer = store.searcher(second.id);
         let found = newer.search(&["ship249"]).await.unwrap();

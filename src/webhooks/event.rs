@@ -103,7 +103,7 @@ pub struct Failure {
 /// A pass that succeeded after others failed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Recovery {
-    /// What came last before: `refused` or `failed`.
+    /// The last event before: `refused` or `failed`.
     pub after: &'static str,
     /// The kinds of all events since the last pass that succeeded.
     #[serde(skip)]

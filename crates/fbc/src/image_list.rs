@@ -148,7 +148,7 @@ impl Image {
     }
 }
 
-/// What is equal for two ways of writing one image. Beside a digest a tag says
+/// The common form of two ways to write one image. Beside a digest a tag says
 /// nothing.
 fn key(spec: &PullSpec<'_>) -> (String, String, ImageVersion) {
     let version = match (spec.digest, spec.tag) {

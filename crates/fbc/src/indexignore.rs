@@ -196,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// What is left of `paths` with the given `.indexignore` files.
+    /// The rest of `paths` with the given `.indexignore` files.
     #[track_caller]
     fn check(files: &[(&str, &str)], paths: &str, expected: &str) {
         let files = files.iter().map(|(path, text)| (*path, text.as_bytes()));

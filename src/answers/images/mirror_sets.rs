@@ -277,7 +277,7 @@ mod tests {
     fn no_image_is_looked_for_where_another_lies() {
         let mut third = list(&[("docker.io", "lib/x", true)]);
         third.images[0].version = ImageVersion::Tag("v2".into());
-        // What the second brings to lib/x:v1 is not docker.io's of that tag.
+        // The second brings to lib/x:v1 another image than docker.io's of that tag.
         let lists = [
             list(&[("docker.io", "lib/x", true), ("quay.io", "lib/x", true)]),
             list(&[("quay.io", "lib/x", true)]),

@@ -1,4 +1,4 @@
-//! What packages are filtered by: a row for each package, made from its stored record.
+//! Filters of packages: a row of values for each package, made from its stored record.
 //!
 //! Spellings are folded so that one thing has one value: the first spelling that the
 //! catalog has stays to be shown.

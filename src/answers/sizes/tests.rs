@@ -112,7 +112,7 @@ fn messages_that_are_far_from_the_limit_are_no_problem() {
     assert_eq!(found(vec![bundle(1_000, made(1_000), true)], 1_000), []);
     let large = bundle(3 * MIB, objects(MIB / 8, MIB / 8), false);
     assert_eq!(found(vec![large], 0), []);
-    // What only `GetBundle` answers, nobody asks for.
+    // Nobody asks for fields that only `GetBundle` answers.
     let head = bundle(
         1_000,
         Manifests::Objects {

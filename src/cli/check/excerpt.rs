@@ -96,7 +96,7 @@ mod tests {
             (text.as_str(), caret),
             (&*format!("…{before}"), Some(BEFORE + 1))
         );
-        // What a line does not have is not pointed at.
+        // No mark points past the end of a line.
         assert_eq!(excerpt("a", Some(300)).1, None);
     }
 }

@@ -81,7 +81,7 @@ pub(super) fn make(
 fn layer(store: &Store, snapshot: &Snapshot) -> Result<(BlobPin, u64, Digest), Cause> {
     let blob = io::BufWriter::with_capacity(1 << 18, store.contents().new_blob()?);
     let gzip = GroupedGzip::new(blob, snapshot.known_groups()).map_err(Cause::WriteImage)?;
-    let mut archive = tar::Builder::new(Layer {
+    let mut archive = tar::Builder::new(SlimLayer {
         gzip,
         hasher: Hasher::default(),
         between: Vec::new(),
@@ -113,7 +113,7 @@ fn layer(store: &Store, snapshot: &Snapshot) -> Result<(BlobPin, u64, Digest), C
         let problem = "the lines of the catalog are damaged";
         return Err(Cause::ReadImage(io::Error::other(problem)));
     }
-    let finished = archive.into_inner().and_then(Layer::finish);
+    let finished = archive.into_inner().and_then(SlimLayer::finish);
     let (blob, archive) = finished.map_err(Cause::WriteImage)?;
     let size = blob.size();
     Ok((blob.finish()?, size, archive))
@@ -148,7 +148,7 @@ pub(super) fn write_document(store: &Store, bytes: &[u8]) -> Result<(BlobPin, u6
 
 /// A layer that is being written: groups of lines, and what an archive has between
 /// them.
-struct Layer {
+struct SlimLayer {
     gzip: GroupedGzip<io::BufWriter<NewBlob>>,
     /// Of the archive.
     hasher: Hasher,
@@ -156,7 +156,7 @@ struct Layer {
     between: Vec<u8>,
 }
 
-impl Layer {
+impl SlimLayer {
     /// Appends a group of lines and returns its CRC-32.
     fn group(&mut self, lines: &[u8]) -> io::Result<crc32fast::Hasher> {
         self.close()?;
@@ -197,7 +197,7 @@ impl Layer {
     }
 }
 
-impl Write for Layer {
+impl Write for SlimLayer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.between.extend_from_slice(bytes);
         Ok(bytes.len())

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use crate::kubernetes::events::Said;
+use crate::kubernetes::events::Notice;
 
 /// The longest message that the definition allows, in bytes.
 const MAX_MESSAGE: usize = 32_768;
@@ -96,7 +96,7 @@ pub(super) fn next(
 }
 
 /// The Event for a change of the status, if administrators should see one.
-pub(super) fn told(before: &Value, after: &Value) -> Option<Said> {
+pub(super) fn notice_of(before: &Value, after: &Value) -> Option<Notice> {
     let [old, new] = [before, after].map(|status| {
         let conditions = status["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
@@ -105,24 +105,24 @@ pub(super) fn told(before: &Value, after: &Value) -> Option<Said> {
         let text = |field: &str| progressing.and_then(|one| one[field].as_str());
         (reference, text("reason"), text("message"))
     });
-    let said = |is_warning, reason, note: &str| {
-        Some(Said {
+    let notice = |is_warning, reason, note: &str| {
+        Some(Notice {
             is_warning,
             reason,
             note: note.to_owned(),
         })
     };
     match new {
-        (_, Some("Retrying"), Some(message)) if old.2 != new.2 => said(true, "Retrying", message),
-        (_, Some("Blocked"), Some(message)) if old.2 != new.2 => said(true, "Blocked", message),
+        (_, Some("Retrying"), Some(message)) if old.2 != new.2 => notice(true, "Retrying", message),
+        (_, Some("Blocked"), Some(message)) if old.2 != new.2 => notice(true, "Blocked", message),
         (Some(reference), Some("Succeeded"), _) if old.0 != new.0 => {
-            said(false, "Resolved", &format!("serving {reference}"))
+            notice(false, "Resolved", &format!("serving {reference}"))
         }
         (Some(reference), Some("Succeeded"), _) if old.1 != new.1 => {
-            said(false, "Recovered", &format!("still serving {reference}"))
+            notice(false, "Recovered", &format!("still serving {reference}"))
         }
         (None, Some("Succeeded"), Some(UNAVAILABLE)) if old.2 != new.2 => {
-            said(false, "Unavailable", UNAVAILABLE)
+            notice(false, "Unavailable", UNAVAILABLE)
         }
         _ => None,
     }
@@ -305,7 +305,8 @@ mod tests {
 
     #[test]
     fn administrators_are_told_of_real_changes_alone() {
-        let reason = |before: &Value, after: &Value| told(before, after).map(|said| said.reason);
+        let reason =
+            |before: &Value, after: &Value| notice_of(before, after).map(|notice| notice.reason);
         let retrying = after(&succeeded(), 2, &failed(false), 9);
         assert_eq!(reason(&Value::Null, &succeeded()), Some("Resolved"));
         assert_eq!(reason(&succeeded(), &retrying), Some("Retrying"));

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::kubernetes::events::{Events, Said};
+use crate::kubernetes::events::{Events, Notice};
 use crate::kubernetes::health::Failures;
 use crate::kubernetes::resources::{CATALOGD_LEASES, LEASES};
 use crate::kubernetes::settings::Settings;
@@ -148,7 +148,7 @@ impl Role {
                 *current = resolves;
                 if resolves {
                     tracing::info!("this almanac resolves ClusterCatalogs and writes their status");
-                    self.events.of_almanac(Said {
+                    self.events.of_almanac(Notice {
                         is_warning: false,
                         reason: "LeaderElection",
                         note: format!("{} became leader", self.pod),
@@ -184,7 +184,7 @@ impl Role {
                      scale catalogd to zero, or set cluster_catalogs to \"follow\""
                 );
                 if !std::mem::replace(&mut self.catalogd_lives, true) {
-                    self.events.of_almanac(Said {
+                    self.events.of_almanac(Notice {
                         is_warning: true,
                         reason: "CatalogdIsAlive",
                         note: problem.clone(),

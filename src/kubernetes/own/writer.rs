@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
-use crate::kubernetes::events::{Events, Said};
+use crate::kubernetes::events::{Events, Notice};
 use crate::kubernetes::health::Failures;
-use crate::kubernetes::own::conditions::{self, Outcome, told};
+use crate::kubernetes::own::conditions::{self, Outcome, notice_of};
 use crate::kubernetes::own::guard::Guard;
 use crate::kubernetes::own::image::image;
 use crate::kubernetes::own::lease::leads;
@@ -237,12 +237,12 @@ impl Writer {
                 if same_content(&record.status, &status) {
                     let note = "somebody else overwrites the status, which almanac repeats less \
                                 and less often";
-                    let said = Said {
+                    let notice = Notice {
                         is_warning: true,
                         reason: "Overwritten",
                         note: note.to_owned(),
                     };
-                    self.events.of_catalog(name, object, said);
+                    self.events.of_catalog(name, object, notice);
                     counter!("almanac_kubernetes_overwritten_total", "catalog" => name.to_owned())
                         .increment(1);
                     tracing::warn!(
@@ -256,8 +256,8 @@ impl Writer {
                     record.rest_until = Some(Instant::now() + rest);
                 } else {
                     record.overwritten = 0;
-                    if let Some(said) = told(&object.data["status"], &status) {
-                        self.events.of_catalog(name, object, said);
+                    if let Some(notice) = notice_of(&object.data["status"], &status) {
+                        self.events.of_catalog(name, object, notice);
                     }
                 }
                 record.status = status;

@@ -262,7 +262,7 @@ mod tests {
             &["aba", "cdc"],
         );
         assert_found(&["a a"], "", "a", &["aa"]);
-        // What is skipped ends a chain before it comes round.
+        // A skipped entry ends a chain before it comes round.
         assert_found(&["c b b", "b a", "a b"], "c", "a", &[]);
     }
 

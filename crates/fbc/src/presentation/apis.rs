@@ -1,4 +1,4 @@
-//! What a bundle says about its APIs: the descriptions of its kinds, and examples.
+//! The statements of a bundle about its APIs: the descriptions of its kinds, and examples.
 
 use std::collections::HashMap;
 

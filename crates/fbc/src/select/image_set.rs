@@ -1,7 +1,7 @@
 //! The operators of an `ImageSetConfiguration`, as oc-mirror v2 reads it.
 //!
-//! What says where to mirror to (`targetCatalog` and the like) means nothing
-//! here and is passed over, and so is all that is not `mirror.operators`.
+//! Settings of the target (`targetCatalog` and the like) have no effect here, and
+//! neither has anything outside `mirror.operators`.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -78,7 +78,7 @@ pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Ve
         })
         .collect();
     similar.sort_unstable();
-    // A word is looked at only where no name is similar as a whole.
+    // Words are compared only when no name is similar as a whole.
     if similar
         .first()
         .is_some_and(|(distance, _)| *distance <= most + 1)

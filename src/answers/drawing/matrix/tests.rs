@@ -326,7 +326,7 @@ fn a_channel_whose_entries_skip_all_others_keeps_few_lines() {
     // Each row has one edge by `replaces`; the arcs in a lane do not overlap.
     let most = ENTRIES + LANES * ENTRIES + UNPLACED;
     assert!(matrix.lines.len() <= most, "{}", matrix.lines.len());
-    // What is not drawn is counted: all edges but those to the next row, which `replaces`
+    // Omitted edges are counted: all but those to the next row, which `replaces`
     // has, and those with a place.
     let placed = matrix.lines.iter().filter(|line| line.lane.is_some());
     let placed = placed.filter(|line| line.kind == LineKind::Skips).count();
@@ -449,7 +449,7 @@ proptest! {
         let wanted = edges(&whole, &|row| place[rows[row][0]]);
         prop_assert_eq!(edges(&folded, &|row| row), wanted);
 
-        // What a fold hides is a simple chain, unless it is what lies below the cut.
+        // A fold hides a simple chain, or the rows below the cut.
         if whole.rows.len() <= ROWS {
             for fold in folds.iter().filter(|row| row.len() > 1) {
                 prop_assert!(fold.len() > 8);

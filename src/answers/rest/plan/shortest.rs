@@ -6,7 +6,7 @@ use crate::answers::rest::plan::moves::{Found, MAX_STEPS, Move, installed_as};
 use crate::answers::rest::records::ChannelRecord;
 use crate::answers::rest::updates::Installed;
 
-/// How many bundles are looked at.
+/// The most bundles that a search visits.
 const MAX_BUNDLES: usize = MAX_STEPS * 100;
 
 /// The shortest way. `neighbours` has the updates of a bundle that was reached in a

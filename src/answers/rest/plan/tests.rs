@@ -174,7 +174,7 @@ fn a_hostile_package_is_planned_with_one_look_at_each_bundle() {
         })
         .collect();
     let start = installed("v0.0.0");
-    let lines: Vec<v0::Line<'_>> = channels.iter().map(v0::Line::of).collect();
+    let lines: Vec<v0::ChannelChain<'_>> = channels.iter().map(v0::ChannelChain::of).collect();
     let (mut asked, mut examined) = (0, 0);
     let found = shortest::shortest(&channels, &start, "v499.0.0", |channel, current| {
         let steps = v0::neighbours(&lines, channel, current);

@@ -9,13 +9,13 @@ use crate::answers::rest::records::ChannelRecord;
 use crate::answers::rest::updates::{Chain, Installed};
 
 /// A channel with its chain.
-pub(super) struct Line<'a> {
+pub(super) struct ChannelChain<'a> {
     chain: Chain<'a>,
     /// The number of each entry. Of entries with one name the first counts.
     numbers: HashMap<&'a str, usize>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> ChannelChain<'a> {
     pub(super) fn of(channel: &'a ChannelRecord<'a>) -> Self {
         let entries = channel.entries.iter().enumerate().rev();
         Self {
@@ -49,7 +49,7 @@ impl<'a> Line<'a> {
 /// The way to the head of the first channel.
 pub(super) fn to_head<'a>(channels: &'a [ChannelRecord<'a>], installed: &Installed<'a>) -> Found {
     let channel = channels.first().filter(|channel| !channel.quarantined)?;
-    let line = Line::of(channel);
+    let line = ChannelChain::of(channel);
     let mut at = line.chain.place(installed.name);
     let mut current = installed.clone();
     let mut moves = Vec::new();
@@ -72,14 +72,18 @@ pub(super) fn shortest<'a>(
     if channels.iter().any(|channel| channel.quarantined) {
         return None;
     }
-    let lines: Vec<Line<'_>> = channels.iter().map(Line::of).collect();
+    let lines: Vec<ChannelChain<'_>> = channels.iter().map(ChannelChain::of).collect();
     shortest_of(channels, installed, to, |channel, current| {
         neighbours(&lines, channel, current)
     })
 }
 
 /// The step in the same channel comes first, then those after a change of the channel.
-pub(super) fn neighbours(lines: &[Line<'_>], channel: usize, current: &Installed<'_>) -> Vec<Move> {
+pub(super) fn neighbours(
+    lines: &[ChannelChain<'_>],
+    channel: usize,
+    current: &Installed<'_>,
+) -> Vec<Move> {
     let others = (0..lines.len()).filter(|other| *other != channel);
     let in_order = std::iter::once(channel).chain(others);
     let steps = in_order.filter_map(|channel| {

@@ -268,7 +268,7 @@ fn olm_v0_never_installs_what_its_tools_deprecated() {
         (way(&["1.2.0 Replaces"]), false)
     );
     assert_eq!(steps(at("a.v1.2.0", "1.2.0")), (way(&[]), false));
-    // What comes next to it is installed first.
+    // Its next version is installed first.
     assert_eq!(steps(None), (way(&["1.2.0"]), false));
     for entry in &mut channel.entries {
         entry.prohibited = true;
@@ -278,7 +278,7 @@ fn olm_v0_never_installs_what_its_tools_deprecated() {
 
 #[test]
 fn a_broken_channel_does_not_send_anyone_in_circles() {
-    // What a cycle, and what a channel without a head, leave of a channel.
+    // The rest of a channel with a cycle, and of one without a head.
     let cycle = channel(
         "stable",
         vec![

@@ -97,7 +97,7 @@ fn page(problem: &Problem, path: &str, query: &str) -> Page {
         .filter_map(|name| {
             Some((
                 name,
-                beside(problem.kind(), path, name)
+                similar_address(problem.kind(), path, name)
                     .or_else(|| instead(problem, path, &pairs, name))?,
             ))
         })
@@ -253,7 +253,7 @@ fn trail(problem: &Problem, path: &str) -> (Vec<TextLink>, Option<PackageName>) 
 }
 
 /// The address with a similar name in the place of the unknown one.
-fn beside(kind: &str, path: &str, name: &str) -> Option<String> {
+fn similar_address(kind: &str, path: &str, name: &str) -> Option<String> {
     let what = match kind {
         "unknown-catalog" => "catalogs",
         "unknown-package" => "packages",
@@ -288,7 +288,11 @@ mod tests {
             ("unknown-bundle", None),
             ("busy", None),
         ] {
-            assert_eq!(beside(kind, path, "n/").as_deref(), wanted, "{kind}");
+            assert_eq!(
+                similar_address(kind, path, "n/").as_deref(),
+                wanted,
+                "{kind}"
+            );
         }
     }
 

@@ -120,7 +120,7 @@ fn only_catalog<'a>(query: &'a AcrossQuery, package: &str) -> Result<&'a str, Pr
 }
 
 fn form(query: &AcrossQuery, basket: &Basket<'_>) -> Markup {
-    // What was added stands in the basket, so its fields are empty.
+    // An added package stands in the basket, so its fields are empty.
     let only = query.catalogs.len() == 1;
     let example = if only { "etcd" } else { "community/etcd" };
     html! {

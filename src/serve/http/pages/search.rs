@@ -212,7 +212,7 @@ fn facet(
             }
         }
     };
-    // What is chosen is always seen.
+    // A chosen value is always shown.
     let (first, rest): (Vec<_>, Vec<_>) = values
         .iter()
         .take(MOST_VALUES)

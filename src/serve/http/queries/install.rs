@@ -59,7 +59,7 @@ pub(in crate::serve::http) struct Installation<'a> {
     pub(in crate::serve::http) warnings: Vec<Warning>,
 }
 
-/// What to know before: reasons of a version of Operator Lifecycle Manager to refuse it,
+/// Warnings before the installation: reasons of a version of Operator Lifecycle Manager to refuse it,
 /// and rights that the objects give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -38,7 +38,7 @@ fn a_file_that_begins_like_json_may_be_yaml() {
             "{\"schema\":\"x\"}\nschema: b\n---\n{schema: c}",
             &["x", "b", "c"],
         ),
-        // What the first line is indented by counts only from where it begins.
+        // The indentation of the first line counts only from its begin.
         ("{\"schema\":\"x\"} schema: b\nname: z\n", &["x", "b"]),
         ("{\"schema\":\"x\"} \n  schema: b\n  name: z\n", &["x", "b"]),
         ("{\"schema\":\"x\"}\n# c\nschema: b", &["x", "b"]),

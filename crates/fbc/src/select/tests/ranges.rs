@@ -9,7 +9,7 @@ fn without_a_range_the_head_of_every_channel_is_taken() {
         shown(&channels(&selected)),
         "stable: etcd.v2.0.0; edge: etcd.v2.0.0"
     );
-    // What an entry replaces stays written, also when it is gone.
+    // The name that an entry replaces stays written, also when its entry is gone.
     let stable = &blobs(&selected, "olm.channel")[0]["entries"][0];
     assert_eq!(stable["replaces"], "etcd.v1.1.0");
     assert_eq!(stable["skipRange"], ">=1.0.0 <2.0.0");
@@ -19,7 +19,7 @@ fn without_a_range_the_head_of_every_channel_is_taken() {
     let deprecations = &blobs(&selected, "olm.deprecations")[0]["entries"];
     assert_eq!(deprecations.as_array().unwrap().len(), 1);
     assert_eq!(deprecations[0]["message"], "edgy");
-    // What belongs to the package comes along, and what belongs to none.
+    // Documents of the package come along, and those of none.
     assert_eq!(blobs(&selected, "example.com.notes").len(), 1);
     assert_eq!(selected.others.len(), 1);
     let [bundle] = &selected.packages[0].bundles[..] else {

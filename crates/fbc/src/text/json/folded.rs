@@ -251,7 +251,7 @@ mod tests {
         Field::omitted("port", Shape::Integer),
     ]));
 
-    /// What becomes of these values for one field, one after the other.
+    /// The result of these values for one field, one after the other.
     fn made(shape: &Shape, values: &[&str]) -> Result<(String, bool), String> {
         let values: Vec<&[u8]> = values.iter().map(|value| value.as_bytes()).collect();
         let checked = check(shape, &values).map_err(|mismatch| mismatch.to_string())?;
@@ -284,7 +284,7 @@ mod tests {
                 r#"[{"name":"a","url":"v"}]"#,
                 false,
             ),
-            // What was there comes back.
+            // The earlier value comes back.
             (
                 &LINKS,
                 &[r#"[{"name":"a"},{"name":"b","Port":1}]"#, "[{}]", "[{},{}]"],

@@ -1,4 +1,4 @@
-//! What layers do to one another: what is above wins, and hides what is below.
+//! Layers over one another: the upper one wins, and hides files of the lower one.
 
 use crate::layers::testing::{Tar, tar};
 use crate::layers::tests::{base, check, check_folder, check_refused, listed};
@@ -116,7 +116,7 @@ fn a_whiteout_spares_its_own_layer_wherever_it_stands() {
         &[tar().file("configs/.wh..wh..opq", ""), base()],
         "a=1 b/c=2",
     );
-    // What it hides may be a symlink that its own layer has something below.
+    // It may hide a symlink below which its own layer has a file.
     let linked = tar().symlink("configs", "etc").file("etc/x", "8");
     for layer in [
         tar().file(".wh.configs", "").file("configs/new", "3"),

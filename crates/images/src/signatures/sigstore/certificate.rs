@@ -1,4 +1,4 @@
-//! What a certificate says of its holder, and which certificates may be anchors
+//! The statements of a certificate about its holder, and which certificates may be anchors
 //! (RFC 5280; Fulcio's extensions).
 
 use std::net::IpAddr;

@@ -138,7 +138,7 @@ fn holds_for_any_input(bytes: &[u8]) {
                 let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
                 assert!(!value.is_null());
                 let text = String::from_utf8(out).unwrap();
-                // What comes out is its own canonical form.
+                // The output is its own canonical form.
                 assert_eq!(convert(&text).unwrap().as_deref(), Some(&*text));
             }
             Ok(false) => assert!(out.is_empty()),

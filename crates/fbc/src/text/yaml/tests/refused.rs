@@ -1,4 +1,4 @@
-//! What is no YAML, and where its author is sent to look.
+//! Texts that are no YAML, and the places that their messages name.
 
 use crate::text::yaml::tests::*;
 

@@ -425,6 +425,22 @@ mod tests {
         store.commit(finished, new).await.unwrap()
     }
 
+    /// As SQLite does when the disk is full at the end of a transaction.
+    #[tokio::test]
+    async fn a_transaction_that_sqlite_ended_itself_stops_no_later_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).await.unwrap();
+        for _ in 0..4 {
+            let mut transaction = store.begin().await.unwrap();
+            let ended = sqlx::raw_sql("ROLLBACK").execute(&mut *transaction).await;
+            ended.unwrap();
+            assert!(transaction.commit().await.is_err());
+        }
+        let name: CatalogName = "a".parse().unwrap();
+        commit(store.clone(), name, finished(&store)).await;
+        store.close().await;
+    }
+
     #[test]
     fn a_commit_whose_caller_is_gone_is_whole() {
         let runtime = tokio::runtime::Builder::new_multi_thread()

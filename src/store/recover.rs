@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Row as _, SqlitePool};
+use sqlx::{Connection as _, Row as _, SqlitePool};
 
 use crate::store::disk::{DiskError, sync_folder};
 use crate::store::handle::REVISIONS;
@@ -119,6 +119,12 @@ async fn connect(path: &Path, journal: SqliteJournalMode) -> Result<SqlitePool, 
         .synchronous(SqliteSynchronous::Full);
     let pool = SqlitePoolOptions::new()
         .max_connections(2)
+        // A full disk ends a transaction on its own, which sqlx does not notice: such a
+        // connection begins no other one.
+        .before_acquire(|connection, _| {
+            let is_free = !connection.is_in_transaction();
+            Box::pin(std::future::ready(Ok(is_free)))
+        })
         .connect_with(options)
         .await
         .map_err(StoreError::sql("open the database"))?;

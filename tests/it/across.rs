@@ -62,6 +62,7 @@ fn served() -> Served {
     );
     let sources = north.sources().into_iter().chain(south.sources());
     let served = Served::start(sources.chain(["later=file:/nowhere/at/all".to_owned()]));
+    let served = served.keeping(&north).keeping(&south);
     assert_eq!(served.get("/catalogs/north/api/v1/all").status, 200);
     served
 }

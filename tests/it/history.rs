@@ -353,13 +353,7 @@ fn a_lost_database_takes_the_past_but_no_outline_and_no_later_change() {
         let removed = std::fs::remove_file(data.join(name));
         assert!(removed.is_ok() || name != "almanac.db");
     }
-    served.program.restart();
-    let mut served = Served {
-        grpc: served.program.address("grpc"),
-        http: served.program.address("http"),
-        admin: served.program.address("admin"),
-        program: served.program,
-    };
+    let mut served = served.start_again();
     served.program.wait_until_ready();
     let rebuilt = until_revisions(&served, 1);
     assert_eq!(rebuilt[0]["revision"], before[0]["revision"]);

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -27,12 +28,14 @@ pub(crate) struct Served {
     pub grpc: SocketAddr,
     pub http: SocketAddr,
     pub admin: SocketAddr,
+    /// The sources, which stay as long as the program runs.
+    folders: Vec<Arc<TempDir>>,
 }
 
 /// Catalogs as folders, each served under its name. Removed at the end.
 #[derive(Debug)]
 pub(crate) struct Folders {
-    folder: TempDir,
+    folder: Arc<TempDir>,
     names: Vec<String>,
 }
 
@@ -46,7 +49,13 @@ impl Served {
 
     /// Serves these catalogs, and waits until they are served.
     pub(crate) fn catalogs(folders: &Folders) -> Self {
-        Self::start(folders.sources())
+        Self::start(folders.sources()).keeping(folders)
+    }
+
+    /// Keeps these folders as long as it runs itself.
+    pub(crate) fn keeping(mut self, folders: &Folders) -> Self {
+        self.folders.push(Arc::clone(&folders.folder));
+        self
     }
 
     /// Starts, and waits only for the ports. `start` is what [`start`] gives,
@@ -61,8 +70,16 @@ impl Served {
         self.program.terminate();
         let status = self.program.wait(super::program::PATIENCE);
         assert!(status.success(), "{status}");
+        self.start_again()
+    }
+
+    /// Starts the program, which has ended, anew.
+    pub(crate) fn start_again(mut self) -> Self {
         self.program.restart();
-        Self::of(self.program)
+        Self {
+            folders: self.folders,
+            ..Self::of(self.program)
+        }
     }
 
     fn of(mut program: Program) -> Self {
@@ -71,6 +88,7 @@ impl Served {
             http: program.address("http"),
             admin: program.address("admin"),
             program,
+            folders: Vec::new(),
         }
     }
 
@@ -136,7 +154,7 @@ impl Folders {
     /// No catalogs so far.
     pub(crate) fn new() -> Self {
         Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder: Arc::new(tempfile::tempdir().unwrap()),
             names: Vec::new(),
         }
     }

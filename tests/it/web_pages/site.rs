@@ -103,7 +103,7 @@ pub(super) fn served() -> Served {
     let hostile = Folders::of("hostile", &hostile());
     let sample = format!("sample=file:{}/deploy/catalog", env!("CARGO_MANIFEST_DIR"));
     let later = "later=file:/nowhere/at/all".to_owned();
-    Served::start(hostile.sources().into_iter().chain([sample, later]))
+    Served::start(hostile.sources().into_iter().chain([sample, later])).keeping(&hostile)
 }
 
 pub(super) fn page(served: &Served, path: &str) -> Reply {

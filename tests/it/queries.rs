@@ -803,6 +803,10 @@ fn answers_are_as_they_are_described() {
                 &format!("/packages/{name}?fields=problems"),
             );
             held("/updates", &format!("/updates?package={name}"));
+            for query in ["", "?limit=1", "?fields=name,head", "?channel=nope"] {
+                let path = format!("/packages/{name}/channels{query}");
+                held("/packages/{package}/channels", &path);
+            }
             for channel in package["channels"].as_array().unwrap() {
                 let channel = text(&channel["name"]);
                 let path = format!("/packages/{name}/channels/{channel}");
@@ -847,6 +851,17 @@ fn answers_over_all_catalogs_are_as_they_are_described() {
             "?package=crane&from=1.1.5&catalog=harbor&catalog=sample",
         ),
         ("/api/v1/plan", "?package=crane&from=1.1.5"),
+        (
+            "/api/v1/packages/{package}",
+            "/crane?installed=1.1.5&min=1.0.0",
+        ),
+        ("/api/v1/packages/{package}", "/crane?installed=abc"),
+        ("/api/v1/packages/{package}", "/crane?min=abc"),
+        (
+            "/api/v1/packages/{package}",
+            "/crane?installed=1.0.0&fields=installed",
+        ),
+        ("/api/v1/kinds", "?q=cranecluser"),
         ("/api/v1/compare", ""),
         ("/api/v1/problems", ""),
         ("/api/v1/problems", "?severity=error&catalog=harbor"),

@@ -203,7 +203,7 @@ fn row(catalog: &CatalogStatus) -> Markup {
                 (catalog.problems.len())
                 @if !catalog.refused.is_empty() { ", refused: " (catalog.refused.len()) }
             }
-            td {
+            td.reason {
                 // It would repeat the first of the refused ones.
                 @if catalog.refused.is_empty() { (text(&catalog.last_error)) }
                 @if let Some(damage) = &catalog.damage { (damaged(&damage.found, &damage.damaged)) }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{FromRequestParts as _, MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -14,6 +15,7 @@ use crate::serve::access::{Access, Denied, Reader, count_denied};
 use crate::serve::http::graphql;
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::net::listen::Peer;
+use crate::snapshot::Catalogs;
 
 /// Routes whose first parameter is the name of a catalog begin with this.
 const CATALOGS: &str = "/catalogs/{";
@@ -46,16 +48,36 @@ impl CatalogRoute {
 }
 
 /// Passes requests for a catalog on to its route if they may read it.
-pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(
+    State((access, catalogs)): State<(Access, Catalogs)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (mut parts, body) = request.into_parts();
     let certified = (parts.extensions.get::<Peer>()).is_some_and(|peer| peer.certified);
     let reader = Reader::of(&access, &parts.headers, certified);
     // Handlers name only the catalogs that the client may read.
     parts.extensions.insert(reader.clone());
+    let mut response = guarded(parts, body, next, (&access, &catalogs), &reader).await;
+    if response.status().is_client_error() || response.status().is_server_error() {
+        // So do pages of errors, which are made outside of this layer.
+        response.extensions_mut().insert(reader);
+    }
+    response
+}
+
+async fn guarded(
+    mut parts: Parts,
+    body: Body,
+    next: Next,
+    (access, catalogs): (&Access, &Catalogs),
+    reader: &Reader,
+) -> Response {
     match CatalogRoute::of(&mut parts).await {
         CatalogRoute::Elsewhere => next.run(Request::from_parts(parts, body)).await,
         CatalogRoute::Named(name) => {
-            let page = graphql::wants_page(&parts).then(|| graphql::page(&parts.extensions));
+            let page =
+                graphql::wants_page(&parts).then(|| graphql::page(&parts.extensions, catalogs));
             let rules = access.rules();
             if let Err(denied) = rules.check(&name, reader.credentials()) {
                 return respond(&name, denied, page);

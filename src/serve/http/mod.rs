@@ -7,7 +7,8 @@
 //! - `queries` has the routes that catalogd does not have.
 //! - `index` names the catalogs and the routes of each.
 //! - `pages` has the pages for people, `html` the page of GraphQL.
-//! - `hint` tells in a header why a selection is empty.
+//! - `hint` tells in a header why a selection is empty; `problem_count` has the number in the
+//!   navigation of pages.
 //! - `service` joins them, and answers common requests without the router.
 //!
 //! Around all routes are layers: `guard` (access), `announced` (digests of a cluster), `path` (normalised paths),
@@ -29,6 +30,7 @@ mod observe;
 mod options;
 mod pages;
 mod path;
+mod problem_count;
 mod queries;
 mod query;
 mod range;

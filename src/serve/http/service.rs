@@ -195,11 +195,15 @@ fn router(
         None => routes,
     };
     let routes = routes
-        .layer(middleware::from_fn_with_state(access, guard))
+        .layer(middleware::from_fn_with_state(
+            (access, catalogs.clone()),
+            guard,
+        ))
         .layer(middleware::from_fn(path::clean))
         .layer(middleware::from_fn(rejection::describe));
     let routes = if with_pages {
-        routes.layer(middleware::from_fn(pages::describe))
+        let describe = middleware::from_fn_with_state(catalogs.clone(), pages::describe);
+        routes.layer(describe)
     } else {
         routes
     };

@@ -291,7 +291,7 @@ fn an_icon_keeps_its_address_as_long_as_its_bytes() {
 fn a_feature_that_is_neither_true_nor_false_is_unclear() {
     let served = served();
     let text = text_of(&served, "/catalogs/harbor/packages/hook");
-    assert!(text.contains("unclear</span> cnf"), "{text}");
+    assert!(text.contains("unclear</span></dt><dd>cnf<"), "{text}");
     let found = json_of(&served, "/catalogs/harbor/api/v1/packages/hook");
     assert_eq!(found["infrastructureFeatures"], json!(["csi"]));
     assert_eq!(found["unclearFeatures"], json!(["cnf"]));

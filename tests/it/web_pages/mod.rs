@@ -9,6 +9,7 @@ mod plans;
 mod readers;
 mod site;
 mod statements;
+mod twins;
 mod ways_back;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -84,7 +84,7 @@ async fn answer(
         Method::POST => {}
         Method::GET | Method::HEAD if encoding::accepts_named(request.headers(), "text/html") => {
             find(&catalogs, &reader, &name)?;
-            return Ok(page::respond(request.extensions()));
+            return Ok(page::respond(request.extensions(), &catalogs));
         }
         _ => return Err(HttpRejection::Method("GET, HEAD, POST")),
     }

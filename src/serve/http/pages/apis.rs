@@ -8,7 +8,7 @@ use maud::html;
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{counted, empty, table};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::problems::kinds;
+use crate::serve::http::queries::across::problems::{kinds, near_kinds};
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
@@ -31,7 +31,13 @@ pub(super) async fn list(request: QueryRequest) -> Response {
                 button { "Find" }
             }
             @if kinds.is_empty() {
-                (empty(html! { p { "No package of any catalog provides such a kind. " a href="/apis" { "All kinds" } } }))
+                @let near = near_kinds(query);
+                (empty(html! {
+                    p { "No package of any catalog provides such a kind. " a href="/apis" { "All kinds" } }
+                    @if !near.is_empty() {
+                        p { "Similar kinds: " @for kind in &near { a href=(links::with("/apis", &[("q", kind)])) { (kind) } " " } }
+                    }
+                }))
             } @else {
                 p { (counted(kinds.len(), "kind")) @if kinds.len() > SHOWN { ", the first " (SHOWN) " shown" } }
                 (table("Kinds", &["Kind", "Group"], html! {

@@ -9,7 +9,7 @@ use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{count, empty, short_name};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::compare::{Comparison, Side};
+use crate::serve::http::queries::across::compare::{Comparison, Side, shows_all};
 use crate::serve::http::queries::recorded::Reading;
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
@@ -69,7 +69,7 @@ pub(super) async fn diff(request: QueryRequest) -> Response {
 pub(super) async fn matrix(request: QueryRequest) -> Response {
     let request = request.repeating(&["catalog"]);
     request::run(request, &SCANS, &["catalog", "show"], |query| {
-        let all = query.parameters.get("show") == Some("all");
+        let all = shows_all(&query.parameters)?;
         let Comparison { chosen, rows, total } = Comparison::of(query, all)?;
         let names = || query.catalogs.iter().map(|(catalog, _)| catalog.name.as_str());
         let mut given: Vec<(&str, &str)> = query.parameters.all("catalog").map(|name| ("catalog", name)).collect();

@@ -2,26 +2,33 @@
 //! programs get. Routes of the API keep their own errors.
 
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, VARY};
 use http::{HeaderValue, Method, StatusCode};
 use maud::{Markup, html};
 
+use crate::serve::access::Reader;
 use crate::serve::http::encoding::accepts_named;
 use crate::serve::http::headers::vary_by_accept;
-use crate::serve::http::pages::frame::{Page, render};
+use crate::serve::http::pages::frame::{Around, Page, render};
 use crate::serve::http::pages::package::subject::tabs;
 use crate::serve::http::pages::text::sentence;
 use crate::serve::http::pages::{links, mirror, policy, sign_in};
+use crate::serve::http::problem_count::problem_count;
 use crate::serve::http::queries::parameters::MAX_PARAMETERS;
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::query::unescape;
 use crate::serve::http::rejection::problem_of;
+use crate::snapshot::Catalogs;
 
 /// Turns errors into pages for browsers.
-pub(in crate::serve::http) async fn describe(request: Request, next: Next) -> Response {
+pub(in crate::serve::http) async fn describe(
+    State(catalogs): State<Catalogs>,
+    request: Request,
+    next: Next,
+) -> Response {
     let path = request.uri().path().to_owned();
     let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
     let head = *request.method() == Method::HEAD;
@@ -43,9 +50,15 @@ pub(in crate::serve::http) async fn describe(request: Request, next: Next) -> Re
         let headers = [(LOCATION, shorter), (VARY, vary)];
         return (StatusCode::PERMANENT_REDIRECT, headers).into_response();
     }
+    // Absent where the guard did not come to the request.
+    let reader = response.extensions().get::<Reader>();
+    let around = Around {
+        problems: reader.map_or(0, |reader| problem_count(reader.catalogs(&catalogs))),
+        ..Around::default()
+    };
     let text = render(
         &page(&problem, &path, query.as_deref().unwrap_or_default()),
-        None,
+        &around,
     );
     let (mut parts, _) = response.into_parts();
     parts
@@ -141,7 +154,7 @@ fn correction(problem: &Problem, path: &str, pairs: &[(String, String)]) -> Mark
         .iter()
         .filter(|(key, _)| !(is_unknown && key == parameter) && key != "at")
         .take(MAX_PARAMETERS)
-        .partition(|(key, _)| key == "pick");
+        .partition(|(key, _)| is_item(key));
     let has_fields = is_missing || fields.iter().any(|(key, _)| key != "fields");
     html! {
         @if wrong && has_fields {
@@ -157,6 +170,11 @@ fn correction(problem: &Problem, path: &str, pairs: &[(String, String)]) -> Mark
             }
         }
     }
+}
+
+/// Whether a parameter is an item of a basket.
+fn is_item(key: &str) -> bool {
+    matches!(key, "pick" | "add")
 }
 
 /// Whether this name is the unknown one. The detail may propose others.
@@ -191,7 +209,7 @@ fn instead(
     let of_value = problem.kind().starts_with("unknown-") && problem.kind() != "unknown-parameter";
     // The items of a basket have links of their own.
     let mut all = pairs.iter();
-    let at = all.position(|(key, value)| key != "pick" && is_named(problem, value));
+    let at = all.position(|(key, value)| !is_item(key) && is_named(problem, value));
     let at = at.filter(|_| of_value)?;
     let mut all: Vec<(&str, &str)> = pairs
         .iter()
@@ -258,6 +276,7 @@ fn similar_address(kind: &str, path: &str, name: &str) -> Option<String> {
         "unknown-catalog" => "catalogs",
         "unknown-package" => "packages",
         "unknown-bundle" => "bundles",
+        "unknown-page" => return Some(format!("{}/{name}", path.rsplit_once('/')?.0)),
         _ => return None,
     };
     let mut segments: Vec<String> = path.split('/').map(str::to_owned).collect();

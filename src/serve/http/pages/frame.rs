@@ -32,7 +32,8 @@ pub(super) struct ShownContent {
     date: String,
 }
 
-/// Facts about the address of a page.
+/// Facts about the request for a page. Pages of errors have no address of their own.
+#[derive(Default)]
 pub(super) struct Around<'a> {
     /// Scheme and host.
     pub(super) origin: &'a str,
@@ -90,7 +91,7 @@ impl Page {
 }
 
 /// The whole document.
-pub(super) fn render(page: &Page, around: Option<&Around<'_>>) -> String {
+pub(super) fn render(page: &Page, around: &Around<'_>) -> String {
     let title = match page.title.as_str() {
         "" => "almanac".to_owned(),
         title => format!("{title} · almanac"),
@@ -127,7 +128,7 @@ pub(super) fn render(page: &Page, around: Option<&Around<'_>>) -> String {
                             li { a #plan-link href="/mirror" { "Mirror plan" } }
                             li { a href="/problems" {
                                 "Problems"
-                                @if let Some(around) = around.filter(|around| around.problems > 0) { " (" (count(around.problems as u64)) ")" }
+                                @if around.problems > 0 { " (" (count(around.problems as u64)) ")" }
                             } }
                             li { button #theme type="button" hidden { "Theme" } }
                         }
@@ -149,7 +150,7 @@ pub(super) fn render(page: &Page, around: Option<&Around<'_>>) -> String {
                     }
                 }
                 main #content tabindex="-1" {
-                    @if let (Some(content), Some(at)) = (&page.content, around.and_then(|around| around.at)) {
+                    @if let (Some(content), Some(at)) = (&page.content, around.at) {
                         (moved(content, at))
                     }
                     (page.body)
@@ -157,13 +158,11 @@ pub(super) fn render(page: &Page, around: Option<&Around<'_>>) -> String {
                 footer.bottom {
                     @if let Some(content) = &page.content {
                         span { "content " code { (short(&content.hex)) } " · " (date(&content.date)) }
-                        @if let Some(around) = around {
-                            a #permanent href=(permanent(around.address, &content.hex)) { "permanent link" }
-                        }
+                        a #permanent href=(permanent(around.address, &content.hex)) { "permanent link" }
                     }
                     @if let Some(twin) = &page.twin {
                         a href=(twin) { "as JSON" }
-                        @if let Some(around) = around { (fold(html! { "curl" }, code("curl", &curl(around, twin)))) }
+                        (fold(html! { "curl" }, code("curl", &curl(around, twin))))
                     }
                     a href="/api" { "API" }
                 }
@@ -260,7 +259,7 @@ mod tests {
             at: None,
             problems: 1_200,
         };
-        let text = render(&page, Some(&around));
+        let text = render(&page, &around);
         for part in [
             "<title>&lt;b&gt; · almanac</title>",
             "<h1>&lt;script&gt;</h1>",

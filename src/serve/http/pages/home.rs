@@ -33,7 +33,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
             .map(|(_, snapshot)| snapshot.packages().len() as u64)
             .sum();
         let head: Vec<&str> = [
-            "Name", "Version", "Content", "Changed", "Packages", "Bundles", "Problems", "State",
+            "Name", "State", "Version", "Content", "Changed", "Packages", "Bundles", "Problems",
         ]
         .into_iter()
         .filter(|title| sources || *title != "Version")
@@ -47,7 +47,8 @@ pub(super) async fn show(request: QueryRequest) -> Response {
             }
             @if !catalogs.is_empty() {
                 p.lead {
-                    (counted(total, "package")) " in " (counted(catalogs.len(), "catalog")) ", each counted once in every catalog that has it"
+                    (counted(total, "package")) " in " (counted(catalogs.len(), "catalog"))
+                    @if catalogs.len() > 1 { "; a package counts once for each catalog that has it" }
                     @if !query.reader.is_known() { " · " a href="/sign-in" { "sign in" } }
                 }
                 (table("Catalogs", &head, html! {
@@ -94,11 +95,12 @@ fn row(catalog: &Catalog, snapshot: Option<&Snapshot>, sources: bool) -> Markup 
     html! {
         tr {
             th scope="row" { a href=(links::catalog(name, "")) { (name) } }
+            td { (state_of(state, catalog.stale(), status.last_pass)) }
             @if sources { td { (source(&status.source)) } }
             @if let Some(snapshot) = snapshot {
                 @let revision = snapshot.revision();
-                td { code { (short(&revision.content.hex())) } }
-                td { (date(&humantime::format_rfc3339_seconds(revision.modified).to_string())) }
+                td { code.digest { (short(&revision.content.hex())) } }
+                td.when { (date(&humantime::format_rfc3339_seconds(revision.modified).to_string())) }
                 td.number { (count(revision.counts.packages + revision.counts.quarantined)) }
                 td.number { (count(revision.counts.bundles)) }
                 td { a href=(links::catalog(name, "/problems")) {
@@ -108,7 +110,6 @@ fn row(catalog: &Catalog, snapshot: Option<&Snapshot>, sources: bool) -> Markup 
             } @else {
                 td { "–" } td { "–" } td.number { "–" } td.number { "–" } td { "–" }
             }
-            td { (state_of(state, catalog.stale(), status.last_pass)) }
         }
     }
 }

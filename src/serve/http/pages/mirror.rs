@@ -21,8 +21,10 @@ use fbc::text::display::clip;
 const SHOWN: usize = 200;
 
 pub(super) async fn show(request: QueryRequest) -> Response {
+    // Addresses made before the item had fields name one by `add`.
     const KNOWN: &[&str] = &[
         "pick",
+        "add",
         "package",
         "channel",
         "min",
@@ -30,10 +32,11 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         "dependencies",
         "to",
     ];
-    let request = request.repeating(&["pick"]);
+    let request = request.repeating(&["pick", "add"]);
     request::run(request, &SCANS, KNOWN, |query| {
-        let added = added(query)?;
-        let basket = Basket::read(query, added.as_deref())?;
+        let own = added(query)?;
+        let added = query.parameters.all("add").chain(own.as_deref());
+        let basket = Basket::read(query, added)?;
         let plan = basket.plan()?;
         let parameters = parameters(&basket, None);
         let body = html! {
@@ -162,7 +165,7 @@ pub(super) fn removable(query: &str, problem: &Problem) -> Markup {
     let pairs: Vec<&str> = query.split('&').take(MAX_PARAMETERS).collect();
     let items = pairs.iter().enumerate().filter_map(|(at, pair)| {
         let (key, value) = pair.split_once('=')?;
-        let is_item = key == "pick" && !value.is_empty();
+        let is_item = matches!(key, "pick" | "add") && !value.is_empty();
         let text = is_item.then(|| unescape(value).ok()).flatten()?;
         let rest = [&pairs[..at], &pairs[at + 1..]].concat().join("&");
         let pick = Pick::read(&text);

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use crate::name::CatalogName;
 use crate::serve::http::pages::frame::{Around, Page, render};
 use crate::serve::http::pages::policy::{HTML, OfPage};
+use crate::serve::http::problem_count::problem_count;
 use crate::serve::http::queries::across::{self, AcrossQuery};
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::QueryRequest;
@@ -108,24 +109,16 @@ pub(super) async fn respond(pool: &WorkerPool, request: PageRequest, work: Work)
             is_known: query.reader.has_token(),
             address: &address,
             at: at.as_deref(),
-            problems: problems(query),
+            problems: problem_count(query.catalogs.iter().map(|(catalog, _)| &**catalog)),
         };
         Ok(QueryResponse::Text {
-            bytes: render(&page, Some(&around)).into(),
+            bytes: render(&page, &around).into(),
             media_type: HTML,
         })
     };
     let mut response = across::respond(pool, query, context, Box::new(work)).await;
     response.extensions_mut().insert(OfPage);
     response
-}
-
-/// How many problems the readable catalogs have.
-fn problems(query: &AcrossQuery) -> usize {
-    let catalogs = query.catalogs.iter();
-    catalogs
-        .map(|(catalog, _)| catalog.problems() + catalog.refused().len())
-        .sum()
 }
 
 /// The catalog that the path names, with its snapshot.

@@ -64,6 +64,8 @@ pub(in crate::serve::http) struct Installation<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::serve::http) enum Warning {
+    /// OLM v0 does not see the package: it is left out of gRPC for its errors.
+    V0LeavesOut,
     /// OLM v0 does not install a version in a mode that it does not support.
     ModeUnsupported,
     /// OLM v1 needs the mode `AllNamespaces`.
@@ -176,6 +178,7 @@ pub(in crate::serve::http) fn installation<T>(
     let refuses = |mode: &str| !modes.is_empty() && !supports(mode);
     let mut warnings = Vec::new();
     for (is_so, warning) in [
+        (channel.quarantined, Warning::V0LeavesOut),
         (refuses(mode), Warning::ModeUnsupported),
         (refuses(MODES[0]), Warning::V1NeedsAllNamespaces),
         (

@@ -65,6 +65,10 @@ pub(super) fn routes() -> Router<Catalogs> {
             any(lifecycle::one),
         )
         .route(
+            "/catalogs/{name}/api/v1/packages/{package}/channels",
+            any(packages::channels),
+        )
+        .route(
             "/catalogs/{name}/api/v1/packages/{package}/channels/{channel}",
             any(packages::channel),
         )

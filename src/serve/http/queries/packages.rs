@@ -114,6 +114,32 @@ fn picture(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     })
 }
 
+/// The channels of a package with their entries, by name.
+pub(super) async fn channels(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &["channel", "limit", "continue", "fields"];
+    let work = |query: &ParsedQuery| {
+        let (snapshot, parameters) = (&query.snapshot, &query.parameters);
+        let page = parameters.page(Content::of(snapshot))?;
+        let package = query.package(query.path("package"))?;
+        let names = || package.channels.iter().map(|(name, _)| &**name);
+        let wanted: Vec<&str> = parameters.all("channel").collect();
+        if let Some(unknown) = wanted
+            .iter()
+            .find(|wanted| !names().any(|name| name == **wanted))
+        {
+            return Err(Problem::unknown("channel", unknown, names()));
+        }
+        let all = package.channels.iter();
+        let chosen = all.filter(|(name, _)| wanted.is_empty() || wanted.contains(&&**name));
+        let chosen: Vec<_> = chosen.map(|(_, span)| *span).collect();
+        QueryResponse::list(page, chosen.len(), CHANNEL, |at| {
+            Ok(snapshot.answer(chosen[at]))
+        })
+    };
+    let request = request.repeating(&["channel"]);
+    request.run(&LOOKUPS, KNOWN, work).await
+}
+
 /// A channel with its entries.
 pub(super) async fn channel(request: QueryRequest) -> Response {
     request

@@ -131,6 +131,14 @@ impl QueryRequest {
         Self { repeated, ..self }
     }
 
+    /// The same without its query.
+    pub(in crate::serve::http) fn without_parameters(self) -> Self {
+        Self {
+            query: String::new(),
+            ..self
+        }
+    }
+
     /// Runs a query on a pool. `known` are the parameters of the route.
     pub(super) fn run(
         self,

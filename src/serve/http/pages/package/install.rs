@@ -58,7 +58,14 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                     (notice("warning", html! { p { "This version does not support the mode " (install.mode) ". It supports " (modes.join(", ")) "." } }))
                 }
                 div.pair {
-                    section { h3 { "OLM v0" } (code("Objects for OLM v0", &documents(&install.v0()))) }
+                    section {
+                        h3 { "OLM v0" }
+                        @if warns(Warning::V0LeavesOut) {
+                            (notice("error", html! { p { "OLM v0 does not see this package: its errors leave it out of the gRPC API. "
+                                a href=(subject.tab("problems")) { "What is wrong" } } }))
+                        }
+                        (code("Objects for OLM v0", &documents(&install.v0())))
+                    }
                     section {
                         h3 { "OLM v1" }
                         (code("Objects for OLM v1", &documents(&install.v1())))

@@ -35,4 +35,5 @@ pub(super) fn routes() -> Router<Catalogs> {
         .route(&at("/problems"), any(problems::show))
         .route(&at("/history"), any(history::show))
         .route(&at("/history.atom"), any(atom))
+        .route(&at("/{tab}"), any(subject::no_tab))
 }

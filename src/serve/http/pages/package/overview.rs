@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::parts::{badge, empty, fold, outward, short_name, table};
-use crate::serve::http::pages::records::PackageRecord;
+use crate::serve::http::pages::records::{ChannelSummary, PackageRecord};
 use crate::serve::http::pages::{links, markdown, request};
 use crate::serve::http::queries::lifecycle::{day, lifecycles};
 use crate::serve::http::queries::problem::Problem;
@@ -15,6 +15,8 @@ use fbc::text::display::clip;
 
 /// How many versions of a lifecycle, and phases of each, a page lists.
 const PHASES: usize = 50;
+/// How many channels are shown before a fold.
+const CHANNELS: usize = 8;
 /// The capability levels in their order.
 const LEVELS: [&str; 5] = [
     "basic install",
@@ -117,10 +119,8 @@ fn facts(subject: &Subject<'_>, day: &str) -> Markup {
                 dt { "Features" } dd { (record.infrastructure_features.join(", ")) }
             }
             @if !record.unclear_features.is_empty() {
-                dt { "Unclear" }
-                dd { @for feature in &record.unclear_features {
-                    (badge("warning", "unclear")) " " (feature) " "
-                } }
+                dt { "Features " (badge("warning", "unclear")) }
+                dd { (record.unclear_features.join(", ")) p.soft { "Their annotations are neither “true” nor “false”." } }
             }
             @if !record.subscriptions.is_empty() {
                 dt { "Subscription" } dd { (record.subscriptions.join(", ")) }
@@ -158,14 +158,25 @@ fn facts(subject: &Subject<'_>, day: &str) -> Markup {
                 } }
             }
             dt { "Channels" }
-            dd { ul { @for channel in &record.channels {
-                li {
-                    a href=(links::with(&subject.tab("versions"), &[("channel", &channel.name)])) { (short_name(&channel.name)) }
-                    " " (channel.version)
-                    @if channel.deprecation.is_some() { " " (badge("deprecated", "deprecated")) }
-                }
-            } } }
+            dd {
+                @let (first, rest) = record.channels.split_at(record.channels.len().min(CHANNELS));
+                (channels(subject, first))
+                @if !rest.is_empty() { (fold(html! { (rest.len()) " more" }, channels(subject, rest))) }
+            }
         }
+    }
+}
+
+/// Channels with the versions of their heads.
+fn channels(subject: &Subject<'_>, channels: &[ChannelSummary]) -> Markup {
+    html! {
+        ul { @for channel in channels {
+            li {
+                a href=(links::with(&subject.tab("versions"), &[("channel", &channel.name)])) { (short_name(&channel.name)) }
+                " " (channel.version)
+                @if channel.deprecation.is_some() { " " (badge("deprecated", "deprecated")) }
+            }
+        } }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use axum::response::Response;
 use bytes::Bytes;
 use maud::{Markup, html};
 
@@ -10,14 +11,14 @@ use crate::answers::index::PackageAnswers;
 use crate::answers::rest::records::{ChannelRecord, percent_encoded};
 use crate::name::CatalogName;
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::links;
 use crate::serve::http::pages::parts::{add_to_plan, badge, counted, icon, notice, short_name};
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::request::Shown;
+use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::bundles;
 use crate::serve::http::queries::problem::{Problem, cut};
-use crate::serve::http::queries::request::{channels, read};
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, channels, read};
 use crate::snapshot::Snapshot;
 use fbc::presentation::BundleView;
 use fbc::text::semver::Version;
@@ -216,6 +217,18 @@ impl<'a> Subject<'a> {
         }
         Page::new(title, whole).at(trail).content(self.snapshot)
     }
+}
+
+/// A path below a package that no page has.
+pub(in crate::serve::http::pages) async fn no_tab(request: QueryRequest) -> Response {
+    let work = |query: &AcrossQuery| {
+        Subject::of(query)?;
+        let names = TABS.iter().map(|(path, _)| *path);
+        let names = names.filter(|path| !path.is_empty());
+        Err(Problem::unknown("page", query.path("tab"), names))
+    };
+    // Whatever the parameters are, the path is wrong.
+    request::run(request.without_parameters(), &LOOKUPS, &[], work).await
 }
 
 /// The tabs of a package, each with the number of what it lists if that is known.

@@ -295,6 +295,7 @@ pub(super) fn steps(subject: &Subject<'_>, all: &[PlanStep<'_>]) -> Markup {
                         html! { (run.len()) " single steps: " (ends.0) " → " (ends.1) },
                         html! { ol { (items(false)) } },
                     ))
+                    (difference(subject, run[0].from, run[run.len() - 1].to))
                 }
             });
         } else {

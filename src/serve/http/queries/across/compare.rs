@@ -11,6 +11,7 @@ use crate::answers::changes::{Change, Kind, changes, counts};
 use crate::answers::outline::Outline;
 use crate::name::CatalogName;
 use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::recorded::Reading;
 use crate::serve::http::queries::request::{QueryRequest, SCANS, json};
@@ -204,20 +205,24 @@ impl Side {
     }
 }
 
+/// Whether packages that do not differ are asked for, too.
+pub(in crate::serve::http) fn shows_all(parameters: &Parameters) -> Result<bool, Problem> {
+    match parameters.get("show") {
+        None | Some("differences") => Ok(false),
+        Some("all") => Ok(true),
+        Some(other) => {
+            let detail = format!("show is differences or all, and not {:?}", cut(other));
+            Err(Problem::invalid_parameter("show", detail))
+        }
+    }
+}
+
 /// Catalogs side by side.
 pub(in crate::serve::http::queries) async fn matrix(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["catalog", "show", "format", "fields"];
     let work = |query: &AcrossQuery| {
         let parameters = &query.parameters;
-        let all = match parameters.get("show") {
-            None | Some("differences") => false,
-            Some("all") => true,
-            Some(other) => {
-                let detail = format!("show is differences or all, and not {:?}", cut(other));
-                return Err(Problem::invalid_parameter("show", detail));
-            }
-        };
-        let found = Comparison::of(query, all)?;
+        let found = Comparison::of(query, shows_all(parameters)?)?;
         match parameters.get("format") {
             None | Some("json") => {}
             Some("csv") => {

@@ -117,10 +117,10 @@ pub(in crate::serve::http) struct Kept<'a> {
 }
 
 impl<'a> Basket<'a> {
-    /// Reads it. An item that is given twice counts once. `added` is another one.
+    /// Reads it. An item that is given twice counts once. `added` are further ones.
     pub(in crate::serve::http) fn read(
         query: &'a AcrossQuery,
-        added: Option<&'a str>,
+        added: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, Problem> {
         let parameters = &query.parameters;
         let mut texts: Vec<&str> = parameters.all("pick").collect();

@@ -7,7 +7,7 @@ pub(in crate::serve::http) mod changes;
 pub(in crate::serve::http) mod compare;
 pub(in crate::serve::http) mod facets;
 pub(in crate::serve::http) mod mirror;
-pub(super) mod packages;
+pub(in crate::serve::http) mod packages;
 pub(in crate::serve::http) mod plan;
 pub(in crate::serve::http) mod problems;
 pub(in crate::serve::http) mod search;

@@ -11,6 +11,7 @@ use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, SCANS, json};
 use crate::serve::http::queries::response::QueryResponse;
 use crate::snapshot::Catalog;
 use fbc::problem::{Code, Problem as CatalogProblem, Severity};
+use fbc::text::suggest;
 
 /// The fields of a problem, in their order.
 const PROBLEM: &[&str] = &[
@@ -133,16 +134,31 @@ pub(in crate::serve::http) fn kinds(query: &AcrossQuery) -> BTreeSet<(&str, &str
         .collect()
 }
 
+/// Similar kinds, for a word that no kind and no group has.
+pub(in crate::serve::http) fn near_kinds(query: &AcrossQuery) -> Vec<&str> {
+    let wanted = query.parameters.get("q").unwrap_or_default();
+    let apis = query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
+    let kinds: BTreeSet<&str> = apis.map(|api| api.kind.as_str()).collect();
+    suggest::similar(wanted.trim(), kinds)
+}
+
 /// The kinds as a list.
 pub(in crate::serve::http::queries) async fn kind_list(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["q", "limit", "continue", "fields"];
     let work = |query: &AcrossQuery| {
         let page = query.parameters.page(query.content())?;
         let all: Vec<(&str, &str)> = kinds(query).into_iter().collect();
-        QueryResponse::list(page, all.len(), KIND, |at| {
+        let mut response = QueryResponse::list(page, all.len(), KIND, |at| {
             let (kind, group) = all[at];
             json(&KindRecord { group, kind })
-        })
+        })?;
+        let mut notes = query.notes();
+        if let Some(words) = query.parameters.get("q").filter(|_| all.is_empty()) {
+            notes.hint = Some(format!("no kind and no group contains {:?}", cut(words)));
+            notes.suggestions = near_kinds(query).into_iter().map(str::to_owned).collect();
+        }
+        response.note(notes);
+        Ok(response)
     };
     request.run_across(&SCANS, KNOWN, work).await
 }

@@ -11,7 +11,6 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use crate::answers::rest::plan::Plan;
-use crate::answers::rest::records::percent_encoded;
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::package::updates;
 use crate::serve::http::pages::parts::{count, counted, empty, fold, notice};
@@ -49,12 +48,9 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 @if !view.words { (table::key()) }
             }
         };
-        let channel = shown.first().map_or("", |one| &*one.name);
-        let twin = subject.api(&format!(
-            "packages/{}/channels/{}",
-            subject.record.name,
-            percent_encoded(channel)
-        ));
+        let chosen = shown.iter().filter(|_| shown.len() < all.len());
+        let chosen: Vec<_> = chosen.map(|one| ("channel", &*one.name)).collect();
+        let twin = links::with(&subject.own_api("/channels"), &chosen);
         Ok(subject.page("versions", &body).twin(twin))
     })
     .await
@@ -74,6 +70,16 @@ fn selection(subject: &Subject<'_>, view: &View<'_>, way: Option<&Plan<'_>>) -> 
             ("rules", view.rules.as_str()),
         ],
     );
+    let twin = links::with(
+        &subject.api("plan"),
+        &[
+            ("package", subject.record.name.as_str()),
+            ("from", view.from.unwrap_or_default()),
+            ("to", view.to.unwrap_or_default()),
+            ("channel", first.map_or("", |step| step.channel)),
+            ("rules", view.rules.as_str()),
+        ],
+    );
     html! {
         @match (view.from, view.to, way) {
             (None, ..) => {},
@@ -85,7 +91,7 @@ fn selection(subject: &Subject<'_>, view: &View<'_>, way: Option<&Plan<'_>>) -> 
                 (notice("good", html! {
                     p { "From " code { (from) } " to " code { (to) } ": " (counted(way.steps.len(), "step"))
                         " under OLM " (view.rules.as_str()) ". "
-                        a href=(planner) { "Plan with reasons" } " · " (clear) }
+                        a href=(planner) { "Plan with reasons" } " · " a href=(twin) { "Way as JSON" } " · " (clear) }
                 }))
                 @if !way.steps.is_empty() {
                     (fold(html! { "Steps" }, html! { ol.steps { (updates::steps(subject, &way.steps)) } }))

@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import tempfile
 import time
+from urllib.parse import quote
 
 TABS = ["", "/versions", "/versions?rows=all&channels=all", "/versions?view=table", "/updates", "/apis", "/images",
         "/dependencies", "/install", "/problems", "/history", "/history.atom", "/graph.svg", "/graph.mmd"]
@@ -120,15 +121,18 @@ def pages(site, options, other):
     for path, status in ERRORS.items():
         measure(site, f"`{path}`", [path], often, status)
     kinds = json.loads(site.ask("/api/v1/kinds?limit=500", "application/json")[1])["items"][::options.every]
-    measure(site, "providers of a kind", [f"/apis/{one['group'] or 'core'}/{one['kind']}" for one in kinds], options.rounds)
+    measure(site, "providers of a kind", [f"/apis/{quote(one['group'] or 'core', safe='')}/{quote(one['kind'], safe='')}" for one in kinds], options.rounds)
     base = "/catalogs/c/packages/"
     for tab in TABS:
         measure(site, f"package: `{tab or '/'}`", [base + one["name"] + tab for one in packages], options.rounds)
     ways, plans, bundles, differences, icons = [], [], [], [], []
     for one in packages:
         path = base + one["name"]
+        if len(one["defaultChannel"]) > 1000:
+            # No address has room for such a name.
+            continue
         route = f"/catalogs/c/api/v1/packages/{one['name']}/channels/"
-        channel = json.loads(site.ask(route + one["defaultChannel"], "application/json")[1])
+        channel = json.loads(site.ask(route + quote(one["defaultChannel"], safe=""), "application/json")[1])
         oldest, head = channel["entries"][-1]["name"], one.get("head")
         icons += re.findall(r'src="(/catalogs/c/icons/[^"]+)"', site.ask(path)[1].decode())
         if head and head != oldest:
@@ -144,7 +148,7 @@ def pages(site, options, other):
     measure(site, "version beside the oldest", differences, options.rounds)
     measure(site, "icon", sorted(set(icons)), options.rounds)
     measure(site, "package in all catalogs", [f"/packages/{one['name']}" for one in packages], options.rounds)
-    picks = [f"pick=c/{one['name']}" for one in packages]
+    picks = [f"pick=c/{one['name']}" for one in packages if not one["quarantined"]]
     measure(site, "mirror plan of a package", [f"/mirror?{pick}" for pick in picks], options.rounds)
     several = "&".join(picks[:10])
     measure(site, "mirror plan of ten packages", [f"/mirror?{several}&to=mirror.example.com/a"], often)

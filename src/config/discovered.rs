@@ -15,6 +15,10 @@ const SERVICE_URL: &str = "https://catalogd-service.olmv1-system.svc";
 /// The longest URL: with the longest name of a catalog, the status takes 525 bytes.
 const MAX_SERVICE_URL: usize = 525 - "/catalogs/".len() - 253;
 
+/// Why nothing is pulled before the first list of mirror sets.
+const MIRRORS_UNKNOWN: &str = "the mirror sets of the cluster were not read yet; a role must grant list and \
+    watch on imagedigestmirrorsets.config.openshift.io, imagetagmirrorsets.config.openshift.io and \
+    imagecontentsourcepolicies.operator.openshift.io";
 /// Why nothing is pulled before the first list of image policies.
 const POLICIES_UNKNOWN: &str = "the image policies of the cluster were not read yet; a role must grant list \
     and watch on clusterimagepolicies.config.openshift.io, and with image_policy_namespace on \
@@ -151,7 +155,10 @@ impl Config {
     /// credentials take precedence.
     pub fn add_registry_files(&mut self, files: &RegistryFiles) {
         let registries = &mut self.registries;
-        registries.mirrors.kubernetes.extend(files.mirrors.clone());
+        if let Some(folder) = &files.mirrors {
+            registries.mirrors.kubernetes.push(folder.clone());
+            registries.mirrors.awaited = Some((folder.clone(), MIRRORS_UNKNOWN.to_owned()));
+        }
         if let Some(folder) = &files.policies {
             registries.policy.objects.push(folder.clone());
             registries.policy.awaited = Some((folder.clone(), POLICIES_UNKNOWN.to_owned()));

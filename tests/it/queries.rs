@@ -775,7 +775,7 @@ fn answers_are_as_they_are_described() {
         held("/plan", "/plan?package=ferry-operator&from=2.0.0&rules=v1");
         held("/plan", "/plan?package=ferry-operator");
         for package in ["crane", "ferry-operator", "nope"] {
-            for tab in ["examples", "install", "lifecycle"] {
+            for tab in ["dependencies", "examples", "install", "lifecycle"] {
                 let template = format!("/packages/{{package}}/{tab}");
                 held(&template, &format!("/packages/{package}/{tab}"));
                 held(&template, &format!("/packages/{package}/{tab}?version=x"));

@@ -80,6 +80,27 @@ fn a_mirror_set_of_the_cluster_counts_at_once_and_survives_failures() {
 }
 
 #[test]
+fn nothing_is_pulled_before_the_mirror_sets_are_known() {
+    let (upstream, api) = (Upstream::start(), ApiServer::start());
+    let image = image_of("first");
+    upstream.push("catalogs/a", "v1", &image);
+    let source = upstream.reference("catalogs/a", "v1");
+    api.fail("list", TAG_MIRRORS, Fault::Status(403, "Forbidden"), None);
+    let mut almanac = Almanac::start(&config(&api, "mirror_sets = true", &source));
+    let status = almanac.until_failed("a");
+    let error = status["last_error"].to_string();
+    for said in [
+        "mirror sets of the cluster were not read yet",
+        "imagetagmirrorsets.config.openshift.io",
+    ] {
+        assert!(error.contains(said), "{status:#}");
+    }
+    assert!(!error.contains("No such file"), "{status:#}");
+    api.recover();
+    almanac.until_at("a", &image.digest());
+}
+
+#[test]
 fn nothing_is_pulled_before_the_policies_are_known() {
     let (upstream, api) = (Upstream::start(), ApiServer::start());
     let image = image_of("first");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::assert_sound;
 use super::site::{attributes, page, served, text_of};
-use crate::support::served::Served;
+use crate::support::served::{Served, source};
 
 /// The address behind "as JSON".
 fn twin(text: &str) -> String {
@@ -223,4 +223,60 @@ fn pages_of_errors_and_of_graphql_count_the_problems_too() {
         assert_eq!(reply.status, status, "{path}");
         assert_eq!(counted(&reply.text()), home, "{path}");
     }
+}
+
+#[test]
+fn the_json_of_dependencies_tells_what_fits_and_who_needs_the_package() {
+    let served = served();
+    for path in [
+        "/catalogs/sample/packages/ferry-operator/dependencies",
+        "/catalogs/hostile/packages/needy/dependencies",
+    ] {
+        let text = text_of(&served, path);
+        let found = json_of(&served, &twin(&text));
+        let needs = found["needs"].as_array().unwrap();
+        assert!(!needs.is_empty(), "{path}: {found}");
+        for need in needs {
+            let name = match need["type"].as_str().unwrap() {
+                "package" => &need["package"],
+                "api" => &need["api"]["group"],
+                other => panic!("{other}"),
+            };
+            assert!(text.contains(name.as_str().unwrap()), "{path}: {need}");
+            for one in need["catalogs"].as_array().unwrap() {
+                for word in [&one["version"], &one["reason"]] {
+                    let word = word.as_str().unwrap_or_default();
+                    assert!(text.contains(word), "{path}: {one}");
+                }
+            }
+        }
+    }
+    let path = "/catalogs/sample/packages/lantern-operator/dependencies";
+    let text = text_of(&served, path);
+    let found = json_of(&served, &twin(&text));
+    let of_sample = &found["neededBy"][0];
+    assert_eq!(of_sample["catalog"], "sample", "{found}");
+    assert_eq!(of_sample["packages"][0]["package"], "ferry-operator");
+    assert!(text.contains("In sample:"), "{text}");
+}
+
+#[test]
+fn a_catalog_whose_first_content_was_refused_leads_to_the_reasons() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("bad.yaml"), "x: [\n").unwrap();
+    let served = Served::start([source("broken", folder.path())]);
+    let text = text_of(&served, "/catalogs/broken");
+    assert!(text.contains("its content was refused for "), "{text}");
+    let links = attributes(&text, "href");
+    assert!(links.contains(&"/catalogs/broken/problems".to_owned()));
+    let text = text_of(&served, "/problems");
+    assert!(text.contains("bad.yaml"), "{text}");
+    assert!(!text.contains("its log has the reason"), "{text}");
+    let reply = served.get("/catalogs/broken/api/v1/packages");
+    assert_eq!(reply.status, 503);
+    let text = reply.text();
+    let path = "/api/v1/problems?catalog=broken";
+    assert!(text.contains(path), "{text}");
+    let found = json_of(&served, path);
+    assert_eq!(found["items"][0]["file"], "bad.yaml", "{found}");
 }

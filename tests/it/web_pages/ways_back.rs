@@ -207,7 +207,7 @@ fn a_catalog_that_fails_says_so_without_its_source() {
     let served = served();
     let begin = std::time::Instant::now();
     let mut text = text_of(&served, "/catalogs/later");
-    while !text.contains("cannot be reached") {
+    while !text.contains("cannot be read") {
         assert!(begin.elapsed().as_secs() < 60, "{text}");
         std::thread::sleep(std::time::Duration::from_millis(20));
         text = text_of(&served, "/catalogs/later");
@@ -215,11 +215,11 @@ fn a_catalog_that_fails_says_so_without_its_source() {
     assert!(!text.contains("/nowhere/at/all"), "{text}");
     let text = text_of(&served, "/problems");
     assert!(
-        text.contains("href=\"/catalogs/later\"") && text.contains("cannot be reached"),
+        text.contains("href=\"/catalogs/later\"") && text.contains("cannot be read"),
         "{text}"
     );
     let text = page(&served, "/catalogs/later/packages/a").text();
-    assert!(text.contains("cannot be reached"), "{text}");
+    assert!(text.contains("cannot be read"), "{text}");
 }
 
 #[test]

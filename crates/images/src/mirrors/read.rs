@@ -28,6 +28,8 @@ pub struct MirrorFiles {
     /// Files, or folders of such, with Kubernetes objects (YAML, JSON). Each must
     /// exist.
     pub kubernetes: Vec<PathBuf>,
+    /// One of them that appears later, and the reason to tell until then.
+    pub awaited: Option<(PathBuf, String)>,
 }
 
 impl Mirrors {
@@ -44,6 +46,12 @@ impl Mirrors {
         }
         let mut sets = Vec::new();
         for path in &files.kubernetes {
+            if let Some((awaited, reason)) = &files.awaited
+                && awaited == path
+                && matches!(path.try_exists(), Ok(false))
+            {
+                return Err(FileError::content(FileKind::Mirrors, path, reason));
+            }
             sets.extend(mirror_sets(path)?);
         }
         mirrors.check_limits(sets.len(), files)?;

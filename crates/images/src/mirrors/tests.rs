@@ -378,6 +378,11 @@ fn later_files_override_earlier_ones() {
     files.kubernetes = vec![folder.path().join("sets/other.yaml")];
     let error = Mirrors::read(&files).unwrap_err().to_string();
     assert!(error.contains("no ImageDigestMirrorSet"), "{error}");
+    // One that is still to come says so.
+    files.kubernetes = vec![folder.path().join("later")];
+    files.awaited = Some((folder.path().join("later"), "not read yet".to_owned()));
+    let error = Mirrors::read(&files).unwrap_err();
+    assert!(!error.is_missing() && error.to_string().contains("not read yet"));
     files.kubernetes.clear();
     files.named = vec![folder.path().join("missing.conf")];
     assert!(Mirrors::read(&files).unwrap_err().is_missing());

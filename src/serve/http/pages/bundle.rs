@@ -6,7 +6,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::answers::rest::records::{ChannelRecord, EntryRecord};
+use crate::answers::rest::records::{ChannelRecord, EntryRecord, percent_encoded};
 use crate::serve::http::pages::package::subject::{Subject, version_field};
 use crate::serve::http::pages::package::updates::difference;
 use crate::serve::http::pages::parts::{badge, code, fold};
@@ -57,6 +57,8 @@ fn comparison(
                 "From " a href=(links::bundle(subject.catalog.as_str(), &subject.record.name, other)) { (other) }
                 " to this version"
             }
+            @let path = subject.api(&format!("bundles/{}", percent_encoded(other)));
+            p { a href=(links::with(&path, &[("package", &subject.record.name)])) { "The other version as JSON" } }
             (difference(subject, other, name))
         }
     }

@@ -25,8 +25,12 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         let Some(snapshot) = snapshot else {
             let body = html! {
                 h1 { (name) }
+                @let refused = catalog.refused().len();
                 (notice("warning", html! {
-                    @if catalog.state() == State::Failing { p { (NOTHING_TO_SERVE) } }
+                    @if refused > 0 {
+                        p { "This catalog has nothing to serve: its content was refused for "
+                            a href=(links::catalog(name, "/problems")) { (counted(refused, "problem")) } "." }
+                    } @else if catalog.state() == State::Failing { p { (NOTHING_TO_SERVE) } }
                     @else { p { "This catalog has nothing to serve yet. Come back in some seconds." } }
                 }))
             };

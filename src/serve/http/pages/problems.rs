@@ -55,6 +55,8 @@ fn page(title: &str, query: &AcrossQuery, only: Option<&str>) -> Result<Page, Pr
     });
     let unread = asked.filter_map(|(catalog, snapshot)| {
         let text = match (snapshot, catalog.stale()) {
+            // The problems of refused content tell why.
+            _ if !catalog.refused().is_empty() => return None,
             (None, _) if catalog.state() == State::Failing => NOTHING_TO_SERVE,
             (Some(_), Some(Stale::Unread)) => UNREAD,
             _ => return None,

@@ -18,8 +18,7 @@ use crate::snapshot::{Catalog, Snapshot};
 /// The state of a catalog that failed before it had a content. The log has the reason,
 /// which may name what readers may not see.
 pub(super) const NOTHING_TO_SERVE: &str = "This catalog has nothing to serve: its source \
-    cannot be reached, or its content was refused. almanac tries again by itself; its log \
-    has the reason.";
+    cannot be read. almanac tries again by itself; its log has the reason.";
 
 /// The state of a catalog that is served while its source cannot be read.
 pub(super) const UNREAD: &str =

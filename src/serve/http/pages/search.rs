@@ -78,7 +78,7 @@ fn page(query: &AcrossQuery, found: Option<&[Match]>) -> Result<Page, Problem> {
     let body = html! {
         h1 { (title) " " small { (counted(shown.len(), "package")) } }
         div.search {
-            aside aria-label="Filters" {
+            aside #filters aria-label="Filters" {
                 (facet(parameters, "catalog", &faceted.catalog_counts(), |name| faceted.catalogs.contains(&name)))
                 @for name in FACETS {
                     (facet(parameters, name, &faceted.counts(name), |value| faceted.filter.wants(name, value)))
@@ -91,6 +91,7 @@ fn page(query: &AcrossQuery, found: Option<&[Match]>) -> Result<Page, Problem> {
                     p.soft {
                         (first + 1) "–" (first + items.len()) " of " (shown.len()) " · sort: "
                         (order(parameters))
+                        " " a.jump href="#filters" { "Filters" }
                     }
                     ul.packages { @for item in &items { li { (item) } } }
                     (pager(parameters, number, pages))

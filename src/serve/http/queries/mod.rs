@@ -57,6 +57,10 @@ pub(super) fn routes() -> Router<Catalogs> {
             any(examples::list),
         )
         .route(
+            "/catalogs/{name}/api/v1/packages/{package}/dependencies",
+            any(across::dependencies::of_version),
+        )
+        .route(
             "/catalogs/{name}/api/v1/packages/{package}/install",
             any(install::one),
         )

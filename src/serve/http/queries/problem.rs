@@ -177,10 +177,16 @@ impl Problem {
     /// what the client may not see.
     pub(crate) fn without_content(catalog: &Catalog) -> Self {
         let mut problem = Self::not_loaded(&catalog.name);
-        if catalog.state() == State::Failing {
+        let refused = catalog.refused().len();
+        if refused > 0 {
             problem.detail = format!(
-                "catalog {} is not loaded yet: its source cannot be reached, or its content \
-                 was refused; almanac tries again by itself, and its log has the reason",
+                "catalog {name} is not loaded yet: its content was refused; \
+                 /api/v1/problems?catalog={name} has the reasons",
+                name = catalog.name
+            );
+        } else if catalog.state() == State::Failing {
+            problem.detail = format!(
+                "catalog {} is not loaded yet: its source cannot be read; almanac tries again by itself, and its log has the reason",
                 catalog.name
             );
         }

@@ -5,6 +5,7 @@
 
 pub(in crate::serve::http) mod changes;
 pub(in crate::serve::http) mod compare;
+pub(in crate::serve::http) mod dependencies;
 pub(in crate::serve::http) mod facets;
 pub(in crate::serve::http) mod mirror;
 pub(in crate::serve::http) mod packages;

@@ -195,8 +195,8 @@ fn row(catalog: &CatalogStatus) -> Markup {
                 (catalog.source) @if let Some(by) = &catalog.served_by { " from " (by) }
                 @if let Some(by) = &catalog.admitted_by { ", admitted by " (by) }
             }
-            td { (when(&catalog.last_pass)) }
-            td { (when(&catalog.next_pass)) }
+            td.time { (when(&catalog.last_pass)) }
+            td.time { (when(&catalog.next_pass)) }
             td { (passes(&catalog.passes)) }
             td { (catalog.failures) }
             td {

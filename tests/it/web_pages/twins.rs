@@ -269,6 +269,8 @@ fn a_catalog_whose_first_content_was_refused_leads_to_the_reasons() {
     assert!(text.contains("its content was refused for "), "{text}");
     let links = attributes(&text, "href");
     assert!(links.contains(&"/catalogs/broken/problems".to_owned()));
+    let home = text_of(&served, "/");
+    assert!(home.contains("refused for 1 problem</a>"), "{home}");
     let text = text_of(&served, "/problems");
     assert!(text.contains("bad.yaml"), "{text}");
     assert!(!text.contains("its log has the reason"), "{text}");

@@ -108,7 +108,11 @@ fn row(catalog: &Catalog, snapshot: Option<&Snapshot>, sources: bool) -> Markup 
                     @if problems.is_empty() { "none" } @else { (problems) }
                 } }
             } @else {
-                td { "–" } td { "–" } td.number { "–" } td.number { "–" } td { "–" }
+                td { "–" } td { "–" } td.number { "–" } td.number { "–" }
+                @let refused = status.refused.len();
+                td { @if refused > 0 {
+                    a href=(links::catalog(name, "/problems")) { "refused for " (counted(refused, "problem")) }
+                } @else { "–" } }
             }
         }
     }

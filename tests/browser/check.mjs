@@ -31,7 +31,7 @@ const pages = [
   "/", "/search", "/search?q=ferry", "/search?category=Database", "/apis", "/compare", "/changes", "/problems",
   "/compare?catalog=sample&catalog=hostile", "/compare/diff?from=sample&to=hostile",
   "/mirror", "/mirror?pick=sample/ferry-operator&pick=hostile/hostile", "/api", "/catalogs/sample", "/catalogs/hostile",
-  "/packages/ferry-operator", "/packages/hostile?installed=1.2.0",
+  "/packages/ferry-operator", "/packages/hostile?installed=1.2.0", "/packages/ferry-operator?installed=9.9.9&min=2.0.0", "/apis?q=crosing",
   ...["", "/versions", "/versions?from=ferry-operator.v2.0.0", "/versions?view=table", "/updates", "/updates?from=2.0.0",
     "/apis", "/images", "/dependencies", "/install", "/problems", "/history"].map((tab) => ferry + tab),
   `${lantern}/versions`, `${lantern}/bundles/lantern-operator.v1.1.1`,
@@ -47,7 +47,7 @@ const pages = [
 
 // Pages of errors. The browser tells each in its console.
 const errors = [
-  "/nowhere", "/catalogs/sample/packages/fery-operator", `${ferry}/updates?from=nine`, `${hostile}/versions?rows=some`,
+  "/nowhere", "/catalogs/sample/packages/fery-operator", `${ferry}/verions`, `${ferry}/updates?from=nine`, `${hostile}/versions?rows=some`,
   "/problems?code=nope", "/mirror?pick=sample/fery-operator&pick=nonsense", "/mirror?channel=v2",
 ];
 

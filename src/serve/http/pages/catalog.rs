@@ -100,7 +100,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
             }))
             (fold(html! { "For clusters" }, html! {
                 p { "OLM v0 reads this catalog over gRPC, OLM v1 over HTTP at " code { "/catalogs/" (name) "/" }
-                    ". The commands of " code { "almanac manifests" } " write what a cluster needs." }
+                    ". The commands of " code { "almanac manifests" } " write the objects that a cluster needs." }
             }))
         };
         Ok(Page::new(name, body)

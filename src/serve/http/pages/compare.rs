@@ -87,7 +87,7 @@ pub(super) async fn matrix(request: QueryRequest) -> Response {
                             checked[chosen.contains(&name)]; " " (name) }
                     }
                 }
-                label.box { input type="checkbox" name="show" value="all" checked[all]; " also what is the same" }
+                label.box { input type="checkbox" name="show" value="all" checked[all]; " also equal packages" }
                 button { "Compare" }
             }
             @if chosen.len() < 2 {

@@ -184,7 +184,7 @@ fn moved(content: &ShownContent, at: &str) -> Markup {
         @if wanted.is_empty() || !content.hex.starts_with(wanted) {
             (notice("warning", html! {
                 p { "This link was made for the content " code { (short(wanted)) } ". The catalog has gone on to "
-                    code { (short(&content.hex)) } ". " a href=(diff) { "What changed" } }
+                    code { (short(&content.hex)) } ". " a href=(diff) { "See the changes" } }
             }))
         }
     }

@@ -235,7 +235,7 @@ fn outputs(
             " (" (list.images.len() - tags) " by digest, " (tags) " by tag) · size unknown"
         }
         @if tags > 0 {
-            (notice("warning", html! { p { (counted(tags, "image")) " by tag: what a tag names may change." } }))
+            (notice("warning", html! { p { (counted(tags, "image")) " by tag: a tag may name another image later." } }))
         }
         @if !kept.is_empty() {
             p { "Kept between the ends, on the way: "

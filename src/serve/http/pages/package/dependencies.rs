@@ -24,7 +24,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                     (empty(html! { p { "This version needs no other package and no other API." } }))
                 } @else {
                     ul.problems { @for need in &needs { li { (shown_need(need)) } } }
-                    p.soft { "OLM v0 installs what a version needs. OLM v1 refuses versions with dependencies." }
+                    p.soft { "OLM v0 installs the needs of a version, too. OLM v1 refuses versions with dependencies." }
                 }
                 h2 { "Needed by" }
                 (shown_dependents(&needed_by(query, &subject.record.name)))

@@ -42,7 +42,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 } @else {
                     p { (counted(images.len(), "image")) ", " (images.len() - by_tag) " by digest" }
                     @if by_tag > 0 {
-                        (notice("warning", html! { p { (counted(by_tag, "image")) " by tag: what a tag names may change." } }))
+                        (notice("warning", html! { p { (counted(by_tag, "image")) " by tag: a tag may name another image later." } }))
                     }
                     (table("Images", &["Image", "Used as"], html! {
                         @for (image, names) in &images {

@@ -62,7 +62,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                         h3 { "OLM v0" }
                         @if warns(Warning::V0LeavesOut) {
                             (notice("error", html! { p { "OLM v0 does not see this package: its errors leave it out of the gRPC API. "
-                                a href=(subject.tab("problems")) { "What is wrong" } } }))
+                                a href=(subject.tab("problems")) { "See the problems" } } }))
                         }
                         (code("Objects for OLM v0", &documents(&install.v0())))
                     }

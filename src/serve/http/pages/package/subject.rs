@@ -198,7 +198,7 @@ impl<'a> Subject<'a> {
             @if record.quarantined {
                 (notice("error", html! {
                     p { "Left out of the gRPC API: " (counted(record.problems.len(), "problem")) ". "
-                        a href=(self.tab("problems")) { "What is wrong" } }
+                        a href=(self.tab("problems")) { "See the problems" } }
                 }))
             }
             (body)

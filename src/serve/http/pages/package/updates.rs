@@ -236,7 +236,7 @@ fn over_catalogs(
         Ok(html! {
             h3 #catalogs { "Over catalogs: " (catalogs.join(" → ")) }
             @if reached {
-                (notice("good", html! { p { "Every catalog takes what the one before leaves." } }))
+                (notice("good", html! { p { "The way leads through every catalog." } }))
             } @else {
                 (notice("warning", html! { p { "The way ends before the last catalog." } }))
             }

@@ -84,6 +84,9 @@ pub(in crate::serve::http) fn high_enough<'a>(
     heads.map(|(channel, _)| channel).collect()
 }
 
+/// A sentence about a version that no catalog has, and the nearest versions.
+type Nearest = (String, Vec<String>);
+
 /// What a catalog has for an installed version.
 #[derive(Serialize)]
 pub(in crate::serve::http) struct InstalledIn {
@@ -107,7 +110,7 @@ pub(in crate::serve::http) struct NextVersion {
 pub(in crate::serve::http) fn installed_in(
     with: &[PackageOf<'_>],
     version: &str,
-) -> Result<(Vec<InstalledIn>, Option<(String, Vec<String>)>), Problem> {
+) -> Result<(Vec<InstalledIn>, Option<Nearest>), Problem> {
     // Neither names nor versions contain a space: it is an unescaped `+`.
     let version = version.replace(' ', "+");
     let stored: Vec<Vec<Bytes>> = with

@@ -26,6 +26,7 @@ use crate::ingest::{FolderOptions, LayoutSource, Scrub, Source};
 use crate::name::CatalogName;
 use crate::serve::access::AccessSettings;
 use crate::serve::http::Origins;
+use crate::snapshot::AnnouncedBy;
 use crate::store::{CacheLimits, KeptHistory, fleet};
 use crate::webhooks::Webhook;
 use ::images::signing::{KeySource, Password};
@@ -294,7 +295,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
                 client_certificate: written.client_certificate,
             },
             mirror: written.mirror,
-            announced: false,
+            announced: AnnouncedBy::Nobody,
             signed_name: match &written.signed_name {
                 Some(own) => Some(own.to_string()),
                 None => prefix.map(|prefix| prefix.join(name.as_str())),

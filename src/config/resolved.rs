@@ -15,6 +15,7 @@ use crate::serve::access::AccessSettings;
 use crate::serve::http::{Origins, PageOptions};
 use crate::serve::net::tls;
 use crate::serve::oci::AuthorizerSettings;
+use crate::snapshot::AnnouncedBy;
 use crate::store::{CacheLimits, KeptHistory, fleet};
 use crate::webhooks::Webhook;
 use ::images::signing::KeySource;
@@ -117,8 +118,8 @@ pub struct CatalogConfig {
     pub access: AccessSettings,
     /// The images that clients can pull.
     pub mirror: Mirror,
-    /// Whether the cluster names the catalog and announces its digest.
-    pub announced: bool,
+    /// The party that announces its digests in the cluster.
+    pub announced: AnnouncedBy,
     /// The name outside of almanac (`HOST/REPOSITORY`) under which its image is
     /// signed.
     pub signed_name: Option<String>,

@@ -7,6 +7,7 @@ use crate::answers::rest::packages::EncodeError;
 use crate::error_chain::error_chain;
 use crate::ingest::curation::CurateError;
 use crate::ingest::files_error::FilesError;
+use crate::snapshot::AttemptFailure;
 use crate::store::fleet::FleetError;
 use crate::store::{DiskError, StoreError};
 use ::images::LayoutError;
@@ -273,6 +274,19 @@ impl PassError {
         }
     }
 
+    /// The error for those who compare it with an earlier one, without the stage.
+    pub(super) fn lasting(&self) -> AttemptFailure {
+        let text = match &self.cause {
+            Cause::Oci(error) => error.lasting_text(),
+            cause => error_chain(cause),
+        };
+        AttemptFailure {
+            text: without_temporary_names(&text),
+            reason: self.reason(),
+            is_of_content: !matches!(self.stage, Stage::Resolve | Stage::Pull | Stage::Unpack),
+        }
+    }
+
     /// The time that the registry asked to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.cause {
@@ -280,6 +294,19 @@ impl PassError {
             _ => None,
         }
     }
+}
+
+/// A text without the random ends of names of temporary files.
+fn without_temporary_names(text: &str) -> String {
+    const NAME: &str = "/.tmp";
+    let mut parts = text.split(NAME);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_random = |sign: char| sign.is_ascii_alphanumeric();
+        plain.push_str(NAME);
+        plain.push_str(part.trim_start_matches(is_random));
+    }
+    plain
 }
 
 /// The whole chain of causes in one line.
@@ -301,6 +328,21 @@ mod tests {
         assert_eq!((error.reason(), error.is_local()), ("limit", false));
         let text = "pull: the image and its attachments have more than 7 manifests and blobs";
         assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn a_failure_that_lasts_has_one_text() {
+        let at = |name: &str| {
+            let path = format!("/data/{name}/a").into();
+            let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            PassError::at(Stage::Unpack)(FilesError::Spool { path, source }).lasting()
+        };
+        assert_eq!(at(".tmpAbc123"), at(".tmpXyZ789"));
+        assert!(at(".tmpAbc123").text.contains("/data/.tmp/a"));
+        assert!(!at("").is_of_content);
+        let refused = PassError::at(Stage::Build)(Cause::Refused(Vec::new())).lasting();
+        assert!(refused.is_of_content);
+        assert_eq!(refused.text, "the catalog is refused");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use metrics::{counter, gauge};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -27,7 +28,7 @@ use ::images::digest::Digest;
 
 /// Serves the stored revision of a catalog, if there is one. Needs no network.
 pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Publisher) {
-    publisher.update(|status| status.source = followed.source.to_string());
+    publisher.update(|status| status.set_source(followed.source.to_string()));
     let restored = async {
         let Some(revision) = context.store.current(&followed.name).await? else {
             return Ok(());
@@ -115,6 +116,7 @@ pub async fn follow(
             let is_done =
                 is_fixed && served.is_some_and(|served| followed.is_source_of(served.revision()));
             let result = if is_done {
+                publisher.update(|status| status.set_resolved(Instant::now()));
                 Ok(())
             } else {
                 // A dropped pass leaves nothing behind.
@@ -284,6 +286,7 @@ async fn pass(
         status.first_attempt_done = true;
         status.last_pass = Some(finished);
         status.passes.add(finished, result.is_err());
+        status.failure = result.as_ref().err().map(PassError::lasting);
         status.refused = match &result {
             Err(PassError {
                 cause: Cause::Refused(problems),

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::ingest::context::{PassContext, ReadPermit};
 use crate::ingest::curation::Curation;
 use crate::ingest::error::{PassError, Stage};
@@ -42,7 +44,7 @@ pub(super) async fn run_once(
     holding: Option<(&Track, Lease)>,
     digest: &mut Option<Digest>,
 ) -> Result<Option<Revision>, PassError> {
-    let stages = StageTracker::at(Stage::Resolve);
+    let (stages, began) = (StageTracker::at(Stage::Resolve), Instant::now());
     let pass = Pass {
         context,
         followed,
@@ -53,10 +55,14 @@ pub(super) async fn run_once(
     };
     // Boxed, since every follower holds this large future.
     let Some((revision, problems)) = stages.limit(LONGEST, Box::pin(pass.run())).await? else {
+        publisher.update(|status| status.set_resolved(began));
         return Ok(None);
     };
     match holding {
-        None => publish(context, publisher, &stages, &revision, problems).await?,
+        None => {
+            publish(context, publisher, &stages, &revision, problems).await?;
+            publisher.update(|status| status.set_resolved(began));
+        }
         // Boxed, as the pass.
         Some(holding) => {
             Box::pin(share_revision(

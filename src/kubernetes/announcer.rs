@@ -33,6 +33,32 @@ struct Entry {
     asked: Mutex<Option<Instant>>,
 }
 
+impl Default for Entry {
+    fn default() -> Self {
+        Self {
+            announced: RwLock::new(Announced::Nothing),
+            asked: Mutex::default(),
+        }
+    }
+}
+
+impl Entry {
+    /// Takes the announced image. A digest that is known keeps the time of its first
+    /// sight.
+    fn set(&self, reference: Option<&Reference>) {
+        let found = reference.and_then(Reference::digest).copied();
+        let mut announced = self.announced.write();
+        *announced = match (found, *announced) {
+            (None, _) => Announced::Nothing,
+            (Some(found), known @ Announced::Digest { digest, .. }) if found == digest => known,
+            (Some(digest), _) => Announced::Digest {
+                digest,
+                since: Instant::now(),
+            },
+        };
+    }
+}
+
 impl Announcer {
     pub(super) fn new(api: Api<DynamicObject>) -> Self {
         Self {
@@ -46,14 +72,8 @@ impl Announcer {
         let mut entries = self.entries.write();
         let mut old = std::mem::take(&mut *entries);
         for (name, reference) in catalogs {
-            let announced = announced(reference.as_ref());
-            let entry = old.remove(&name).unwrap_or_else(|| {
-                Arc::new(Entry {
-                    announced: RwLock::new(announced),
-                    asked: Mutex::default(),
-                })
-            });
-            *entry.announced.write() = announced;
+            let entry = old.remove(&name).unwrap_or_default();
+            entry.set(reference.as_ref());
             entries.insert(name, entry);
         }
     }
@@ -69,7 +89,7 @@ impl Announcer {
             match tokio::time::timeout(PATIENCE, self.api.get_opt(name)).await {
                 Ok(Ok(object)) => {
                     let reference = object.as_ref().and_then(resolved_reference);
-                    *entry.announced.write() = announced(reference.as_ref());
+                    entry.set(reference.as_ref());
                 }
                 // Serving goes on without the API server.
                 Ok(Err(error)) => tracing::debug!(catalog = name, %error, "cannot ask the cluster"),
@@ -86,13 +106,6 @@ impl Announcer {
 impl Announcements for Announcer {
     fn announced<'a>(&'a self, catalog: &'a str) -> BoxFuture<'a, Announced> {
         self.ask(catalog).boxed()
-    }
-}
-
-fn announced(reference: Option<&Reference>) -> Announced {
-    match reference.and_then(Reference::digest) {
-        Some(digest) => Announced::Digest(*digest),
-        None => Announced::Nothing,
     }
 }
 
@@ -148,6 +161,28 @@ mod tests {
         Arc::new(announcer)
     }
 
+    /// Whether the digest of this question is announced.
+    fn is_of(answer: Announced, question: u8) -> bool {
+        let wanted = reference(question);
+        matches!(answer, Announced::Digest { digest, .. } if Some(&digest) == wanted.digest())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_digest_is_announced_since_it_was_first_seen() {
+        let entry = Entry::default();
+        let since = |entry: &Entry| match *entry.announced.read() {
+            Announced::Digest { since, .. } => since,
+            other => panic!("{other:?}"),
+        };
+        entry.set(Some(&reference(1)));
+        let first = since(&entry);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        entry.set(Some(&reference(1)));
+        assert_eq!(since(&entry), first);
+        entry.set(Some(&reference(2)));
+        assert_eq!(since(&entry), Instant::now());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_client_that_goes_leaves_no_older_answer_to_the_others() {
         let announcer = announcer();
@@ -161,10 +196,10 @@ mod tests {
         let leaving = ask();
         tokio::task::yield_now().await;
         let staying = ask();
-        assert_eq!(first.await.unwrap(), announced(Some(&reference(1))));
+        assert!(is_of(first.await.unwrap(), 1));
         tokio::time::sleep(Duration::from_millis(500)).await;
         leaving.abort();
-        assert_eq!(staying.await.unwrap(), announced(Some(&reference(3))));
+        assert!(is_of(staying.await.unwrap(), 3));
     }
 
     #[tokio::test(start_paused = true)]
@@ -177,9 +212,9 @@ mod tests {
         let first = ask();
         tokio::time::sleep(Duration::from_millis(500)).await;
         let others = [ask(), ask(), ask()];
-        assert_eq!(first.await.unwrap(), announced(Some(&reference(1))));
+        assert!(is_of(first.await.unwrap(), 1));
         for other in others {
-            assert_eq!(other.await.unwrap(), announced(Some(&reference(2))));
+            assert!(is_of(other.await.unwrap(), 2));
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::kubernetes::own::image::image;
 use crate::kubernetes::stored;
 use crate::kubernetes::watched::Objects;
 use crate::name::CatalogName;
-use crate::snapshot::Catalogs;
+use crate::snapshot::{AnnouncedBy, Catalogs};
 use images::Reference;
 
 /// The longest file with the last catalogs, in bytes.
@@ -30,17 +30,21 @@ pub struct DiscoveredCatalog {
     pub reference: Reference,
     /// The time between two polls; `None` is never.
     pub poll: Option<Duration>,
-    /// Whether clients get the announced digest only.
-    pub announced: bool,
+    /// The party that announces its digests.
+    pub announced: AnnouncedBy,
 }
 
 /// A catalog in the file.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     name: CatalogName,
+    /// The image to follow.
     image: String,
     poll_seconds: Option<u64>,
-    announced: bool,
+    /// Whether almanac resolved it itself.
+    resolved: bool,
+    /// The announced image, by digest.
+    announced: Option<String>,
 }
 
 /// Follows the images of all `ClusterCatalogs`.
@@ -54,6 +58,8 @@ pub(super) struct Following {
     pub(super) found: watch::Sender<Arc<[DiscoveredCatalog]>>,
     /// Keeps the last catalogs, so that a start needs no API server.
     pub(super) file: PathBuf,
+    /// The content of that file, if it was written since the start.
+    pub(super) written: Vec<u8>,
 }
 
 impl Following {
@@ -64,19 +70,27 @@ impl Following {
         let content = tokio::task::spawn_blocking(read).await.ok().flatten();
         let stored = content.and_then(|content| serde_json::from_slice(&content).ok());
         let stored: Vec<Stored> = stored.unwrap_or_default();
+        let announced = stored.iter().map(|stored| {
+            let reference = stored.announced.as_deref();
+            let reference = reference.and_then(|reference| reference.parse().ok());
+            (stored.name.to_string(), reference)
+        });
+        self.announcer.set(announced);
         let catalogs = stored.into_iter().filter_map(|stored| {
             let reference: Reference = stored.image.parse().ok()?;
+            let announced = if stored.resolved {
+                AnnouncedBy::Almanac
+            } else {
+                AnnouncedBy::Another
+            };
             Some(DiscoveredCatalog {
                 name: stored.name,
                 reference,
                 poll: stored.poll_seconds.map(Duration::from_secs),
-                announced: stored.announced,
+                announced,
             })
         });
         let catalogs: Vec<_> = catalogs.collect();
-        let announced = catalogs.iter();
-        let announced = announced.map(|one| (one.name.to_string(), Some(one.reference.clone())));
-        self.announcer.set(announced);
         let any = !catalogs.is_empty();
         self.found.send_replace(catalogs.into());
         any
@@ -104,7 +118,7 @@ impl Following {
 
     /// Publishes the catalogs if they differ from the last ones, and the first ones in
     /// any case: somebody waits for them.
-    async fn take(&self, objects: &Objects, is_first: bool) {
+    async fn take(&mut self, objects: &Objects, is_first: bool) {
         let announced = objects.iter();
         let announced = announced.map(|(name, one)| (name.clone(), resolved_reference(one)));
         // Before anything slow: requests are compared with it.
@@ -119,27 +133,39 @@ impl Following {
             }
         };
         let catalogs: Arc<[DiscoveredCatalog]> = objects.values().filter_map(named).collect();
+        self.keep(&catalogs, objects).await;
         let is_same = *self.found.borrow() == catalogs;
-        if is_same {
-            if is_first {
-                self.found.send_replace(catalogs);
-            }
-            return;
+        if is_first || !is_same {
+            self.found.send_replace(catalogs);
         }
-        let stored = catalogs.iter().map(|catalog| Stored {
-            name: catalog.name.clone(),
-            image: catalog.reference.to_string(),
-            poll_seconds: catalog.poll.map(|poll| poll.as_secs()),
-            announced: catalog.announced,
+    }
+
+    /// Keeps the catalogs and what is announced of them for the next start.
+    async fn keep(&mut self, catalogs: &[DiscoveredCatalog], objects: &Objects) {
+        let stored = catalogs.iter().map(|catalog| {
+            let object = objects.get(catalog.name.as_str());
+            let announced = object.and_then(|object| resolved_reference(object));
+            Stored {
+                name: catalog.name.clone(),
+                image: catalog.reference.to_string(),
+                poll_seconds: catalog.poll.map(|poll| poll.as_secs()),
+                resolved: catalog.announced == AnnouncedBy::Almanac,
+                announced: announced.map(|reference| reference.to_string()),
+            }
         });
         let stored: Vec<Stored> = stored.collect();
-        let file = self.file.clone();
         let content = serde_json::to_vec(&stored).unwrap_or_default();
-        let writing = tokio::task::spawn_blocking(move || stored::write(&file, &content));
-        if let Ok(Err(error)) = writing.await {
-            tracing::warn!(%error, "cannot keep the catalogs of the cluster for the next start");
+        if content == self.written {
+            return;
         }
-        self.found.send_replace(catalogs);
+        let (file, written) = (self.file.clone(), content.clone());
+        let writing = tokio::task::spawn_blocking(move || stored::write(&file, &written));
+        match writing.await {
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "cannot keep the catalogs of the cluster for the next start");
+            }
+            _ => self.written = content,
+        }
     }
 }
 
@@ -164,7 +190,7 @@ fn specified(object: &Arc<DynamicObject>) -> Option<DiscoveredCatalog> {
         name,
         reference: image.reference,
         poll: image.poll,
-        announced: false,
+        announced: AnnouncedBy::Almanac,
     })
 }
 
@@ -176,6 +202,6 @@ fn discovered(object: &Arc<DynamicObject>) -> Option<DiscoveredCatalog> {
         name,
         reference,
         poll: None,
-        announced: true,
+        announced: AnnouncedBy::Another,
     })
 }

@@ -52,7 +52,7 @@ pub fn describe_metrics() {
     );
     metrics::describe_counter!(
         "almanac_kubernetes_blocked_writes_total",
-        "Writes of a status that a live catalogd, or not knowing of one, prevented"
+        "Looks and writes at which a live catalogd, or not knowing of one, kept almanac from writing"
     );
     metrics::describe_counter!(
         "almanac_kubernetes_overwritten_total",

@@ -166,6 +166,7 @@ impl Cluster {
                 resolves,
                 found,
                 file: folders.catalogs(),
+                written: Vec::new(),
             };
             let restored = following.restore().await;
             served.set_awaits_cluster(!restored);

@@ -3,6 +3,7 @@
 //! announced reference and never ask again.
 
 use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 
 use ::images::digest::Digest;
 
@@ -21,5 +22,22 @@ pub enum Announced {
     /// No content: the catalog is not resolved yet, or set unavailable.
     Nothing,
     /// The content at this digest.
-    Digest(Digest),
+    Digest {
+        /// The digest.
+        digest: Digest,
+        /// When it was first seen: it was announced before.
+        since: Instant,
+    },
+}
+
+/// The party that announces the digests of a catalog in the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AnnouncedBy {
+    /// None: the configuration names the catalog.
+    #[default]
+    Nobody,
+    /// Another program: clients over HTTP get the announced digest only.
+    Another,
+    /// This almanac: clients also get what it is about to announce.
+    Almanac,
 }

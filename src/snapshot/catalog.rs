@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::name::CatalogName;
 use crate::snapshot::Snapshot;
+use crate::snapshot::announced::AnnouncedBy;
+use crate::snapshot::attempt::AttemptFailure;
 use crate::snapshot::pass_hours::PassHours;
 use crate::store::Pass;
 use fbc::problem::Problem;
@@ -31,9 +34,8 @@ pub struct Routing {
     pub authorities: Vec<String>,
     /// Whether clients get "not found" although the catalog is followed.
     pub withheld: bool,
-    /// Whether a cluster names the catalog, so that clients over HTTP get the
-    /// announced digest only.
-    pub announced: bool,
+    /// The party that announces its digests in the cluster.
+    pub announced: AnnouncedBy,
 }
 
 /// The writing end of one catalog. Cheap to clone; published snapshots stay
@@ -65,6 +67,11 @@ pub struct Status {
     /// Whether the first pass since the start has ended, or a stored revision is
     /// served: until then almanac is not ready.
     pub first_attempt_done: bool,
+    /// When the last successful attempt to read the source began; `None` before it,
+    /// since the start or since the source changed.
+    pub resolved: Option<Instant>,
+    /// Why the last attempt to read the source failed, if it did.
+    pub failure: Option<AttemptFailure>,
     /// When the last pass ended, with or without success.
     pub last_pass: Option<SystemTime>,
     /// When the next pass is due; `None` if the source is not polled.
@@ -90,6 +97,21 @@ pub struct Status {
 }
 
 impl Status {
+    /// Takes a source. What was found out about another one no longer counts.
+    pub fn set_source(&mut self, source: String) {
+        if self.source != source {
+            self.source = source;
+            self.resolved = None;
+            self.failure = None;
+        }
+    }
+
+    /// Notes an attempt to read the source that succeeded, and when it began.
+    pub fn set_resolved(&mut self, began: Instant) {
+        self.resolved = Some(began);
+        self.failure = None;
+    }
+
     /// Whether stored files are damaged and not repaired yet.
     pub fn is_damaged(&self) -> bool {
         let damage = self.damage.as_ref();
@@ -209,6 +231,15 @@ impl Catalog {
     /// The snapshot that is served now; `None` before the first revision.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.borrow().clone()
+    }
+
+    /// Whether the served revision is what its source had after this moment.
+    pub fn was_resolved_after(&self, moment: Instant) -> bool {
+        let status = self.status.borrow();
+        let is_later = status.resolved.is_some_and(|began| began >= moment);
+        let snapshot = self.snapshot.borrow();
+        let revision = snapshot.as_ref().map(|snapshot| snapshot.revision());
+        is_later && revision.is_some_and(|revision| revision.identity.source == status.source)
     }
 
     /// Whether it is served, and if not, why.

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::name::CatalogName;
 use crate::snapshot::Snapshot;
+use crate::snapshot::announced::AnnouncedBy;
 use crate::snapshot::catalog::{self, Catalog, Publisher, Routing};
 
 /// The current catalogs. Cheap to clone.
@@ -136,7 +137,9 @@ impl Catalogs {
     /// Whether a cluster names the catalog of that name.
     pub fn is_announced(&self, name: &str) -> bool {
         let table = self.table.borrow();
-        table.get(name).is_some_and(|one| one.routing.announced)
+        table
+            .get(name)
+            .is_some_and(|one| one.routing.announced != AnnouncedBy::Nobody)
     }
 
     /// Whether a catalog of that name existed and was removed.

@@ -8,6 +8,7 @@
 //! hand what ingest publishes to serve, `announced` what a cluster announces.
 
 mod announced;
+mod attempt;
 mod catalog;
 mod catalogs;
 mod dependents;
@@ -32,7 +33,8 @@ mod stream;
 #[cfg(test)]
 pub mod testing;
 
-pub use announced::{Announced, Announcements};
+pub use announced::{Announced, AnnouncedBy, Announcements};
+pub use attempt::AttemptFailure;
 pub use catalog::{Catalog, Damaged, Publisher, Repair, Routing, Stale, State, Status};
 pub use catalogs::{Catalogs, CatalogsPublisher};
 pub use encoded::Encoded;

@@ -15,7 +15,7 @@ use crate::registry::url::redacted;
 use crate::verify::VerifyError;
 
 /// The longest text of an error with its causes, in characters.
-const MAX_CAUSES: usize = 600;
+pub(crate) const MAX_CAUSES: usize = 600;
 
 /// Why a request to a registry failed. URLs come without user, password, query
 /// and fragment.
@@ -309,7 +309,7 @@ impl Error {
         )
     }
 
-    fn cut_short(&self) -> bool {
+    pub(crate) fn cut_short(&self) -> bool {
         matches!(self, Self::BlobMismatch { source, .. }
             if matches!(source, VerifyError::TooShort { .. }))
     }

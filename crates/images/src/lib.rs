@@ -207,6 +207,7 @@ pub mod error;
 mod folded_keys;
 #[doc(hidden)]
 pub mod fuzzing;
+mod lasting_text;
 pub mod layers;
 mod layout;
 pub mod manifest;

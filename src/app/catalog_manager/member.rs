@@ -76,7 +76,7 @@ impl Member {
             let snapshot = self.publisher.snapshot();
             if snapshot.is_none_or(|snapshot| followed.may_serve(snapshot.revision())) {
                 let source = followed.source.to_string();
-                self.publisher.update(|status| status.source = source);
+                self.publisher.update(|status| status.set_source(source));
             } else {
                 let restored = Self::restored(config, shared, context).await;
                 self.catalog = restored.catalog;

@@ -317,6 +317,9 @@ impl Receiver {
             // Those who make images look at what is there.
             self.publisher.announce();
         }
+        // Another replica has resolved it.
+        self.publisher
+            .update(|status| status.set_resolved(tokio::time::Instant::now()));
         let is_held = self.track.subscribe().borrow().lease.is_some();
         self.shown = Some(next);
         if let (true, false, Some(snapshot)) = (is_new, is_held, self.publisher.snapshot()) {

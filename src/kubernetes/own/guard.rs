@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use kube::core::DynamicObject;
 use kube::{Api, Client};
+use metrics::{Counter, counter};
 use tokio::time::Instant;
 
 use crate::kubernetes::problem::{Problem, of_request};
@@ -19,6 +20,11 @@ const NAMESPACES: [&str; 2] = ["olmv1-system", "openshift-catalogd"];
 const DURATION: Duration = Duration::from_secs(137);
 /// The longest request.
 const REQUEST: Duration = Duration::from_secs(5);
+
+/// Counts how often almanac found that it must not write.
+pub(super) fn blocked_writes() -> Counter {
+    counter!("almanac_kubernetes_blocked_writes_total")
+}
 
 /// Looks for a live catalogd.
 pub(super) struct Guard {

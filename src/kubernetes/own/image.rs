@@ -16,20 +16,26 @@ pub(in crate::kubernetes) struct Image {
     pub(in crate::kubernetes) poll: Option<Duration>,
 }
 
-/// The image in the specification of an object, or the reason why none can be
-/// followed, in catalogd's words.
+/// The image in the specification of an object, or the message why none can be
+/// followed until the object changes, in catalogd's words.
 pub(in crate::kubernetes) fn image(object: &DynamicObject) -> Result<Image, String> {
-    let image = &object.data["spec"]["source"]["image"];
+    let source = &object.data["spec"]["source"];
+    let kind = source["type"].as_str().unwrap_or_default();
+    if kind != "Image" {
+        return Err(format!("terminal error: unknown source type {kind:?}"));
+    }
+    let image = &source["image"];
     let Some(text) = image["ref"].as_str() else {
         let name = object.metadata.name.as_deref().unwrap_or_default();
         return Err(format!(
-            "error parsing ClusterCatalog {name:?}, image source is nil"
+            "terminal error: error parsing ClusterCatalog {name:?}, image source is nil"
         ));
     };
     let minutes = image["pollIntervalMinutes"].as_u64();
     let poll = minutes.and_then(|minutes| minutes.checked_mul(60));
     Ok(Image {
-        reference: parse(text)?,
+        reference: parse(text)
+            .map_err(|problem| format!("source catalog content: terminal error: {problem}"))?,
         poll: poll.map(Duration::from_secs),
     })
 }
@@ -66,8 +72,12 @@ mod tests {
     use super::*;
 
     fn of(image: &Value) -> Result<Image, String> {
-        let object = json!({"metadata": {"name": "a"}, "spec": {"source": {"image": image}}});
-        self::image(&serde_json::from_value(object).unwrap())
+        of_source(&json!({"type": "Image", "image": image}))
+    }
+
+    fn of_source(source: &Value) -> Result<Image, String> {
+        let object = json!({"metadata": {"name": "a"}, "spec": {"source": source}});
+        image(&serde_json::from_value(object).unwrap())
     }
 
     #[test]
@@ -110,11 +120,22 @@ mod tests {
         ] {
             let problem = of(&json!({"ref": text})).unwrap_err();
             assert!(problem.ends_with(sentence), "{problem}");
+            let prefix = "source catalog content: terminal error: ";
+            assert!(problem.starts_with(prefix), "{problem}");
         }
+    }
+
+    #[test]
+    fn an_object_without_an_image_has_the_sentence_of_catalogd() {
         let problem = of(&Value::Null).unwrap_err();
         assert_eq!(
             problem,
-            "error parsing ClusterCatalog \"a\", image source is nil"
+            "terminal error: error parsing ClusterCatalog \"a\", image source is nil"
+        );
+        let problem = of_source(&json!({"type": "Git", "image": {"ref": "quay.io/a/b:v1"}}));
+        assert_eq!(
+            problem.unwrap_err(),
+            "terminal error: unknown source type \"Git\""
         );
     }
 }

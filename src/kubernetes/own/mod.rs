@@ -31,7 +31,7 @@ use crate::kubernetes::resources::{CATALOGD_LEASES, LEASES};
 use crate::kubernetes::settings::Settings;
 use crate::kubernetes::watched::Objects;
 use crate::snapshot::Catalogs;
-use guard::Guard;
+use guard::{Guard, blocked_writes};
 use lease::{Election, leads};
 use writer::{Records, Writer};
 
@@ -63,6 +63,8 @@ impl Owning<'_> {
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> watch::Receiver<bool> {
+        // From the start on, for alerts.
+        blocked_writes().increment(0);
         let (leads_until, leads) = watch::channel(None);
         let resource = LEASES.resource();
         let election = Election {
@@ -172,6 +174,9 @@ impl Role {
     /// Whether a live catalogd, or not knowing of one, forbids writing.
     async fn is_blocked(&mut self) -> bool {
         let found = self.guard.lock().await.live().await;
+        if !matches!(found, Ok(None)) {
+            blocked_writes().increment(1);
+        }
         match found {
             Ok(None) => {
                 self.catalogd_lives = false;

@@ -17,13 +17,13 @@ use tokio::time::Instant;
 use crate::kubernetes::events::{Events, Notice};
 use crate::kubernetes::health::Failures;
 use crate::kubernetes::own::conditions::{self, Outcome, notice_of};
-use crate::kubernetes::own::guard::Guard;
+use crate::kubernetes::own::guard::{Guard, blocked_writes};
 use crate::kubernetes::own::image::image;
 use crate::kubernetes::own::lease::leads;
 use crate::kubernetes::problem::{Problem, of_request};
 use crate::kubernetes::resources::{CATALOG_METADATA, CATALOG_STATUS, CLUSTER_CATALOGS, Kind};
 use crate::kubernetes::watched::Objects;
-use crate::snapshot::Catalogs;
+use crate::snapshot::{AnnouncedBy, AttemptFailure, Catalogs};
 use images::Reference;
 
 /// The time between two comparisons.
@@ -67,12 +67,10 @@ pub(super) struct Records(BTreeMap<String, Record>);
 /// Result of a write to an object.
 #[derive(Default)]
 struct Record {
-    /// Its image, and since when: older failures are of another image.
-    image: Option<(String, SystemTime)>,
     /// The version from which the last write came, and when.
     written: Option<(String, Instant)>,
-    /// The status of that write.
-    status: Value,
+    /// What that write said, and of which generation of the object.
+    said: Option<(i64, Outcome)>,
     /// How often somebody has overwritten it.
     overwritten: u32,
     /// No write before.
@@ -126,7 +124,10 @@ impl Writer {
         let deleting = object.metadata.deletion_timestamp.is_some();
         let outcome = self.outcome(name, object);
         let is_known = outcome.is_some();
-        let status = outcome.and_then(|outcome| self.status(name, object, &outcome));
+        let status = outcome.and_then(|outcome| {
+            let status = self.status(name, object, &outcome)?;
+            Some((outcome, status))
+        });
         let metadata = if deleting {
             without_finalizer(object)
         } else {
@@ -144,7 +145,7 @@ impl Writer {
             return;
         }
         let written = match status {
-            Some(status) => self.write_status(name, object, status).await,
+            Some((outcome, status)) => self.write_status(name, object, outcome, status).await,
             None => true,
         };
         // After a status the version is another: the next comparison goes on.
@@ -158,7 +159,7 @@ impl Writer {
     }
 
     /// The result of a catalog; `None` while it is unknown.
-    fn outcome(&mut self, name: &str, object: &DynamicObject) -> Option<Outcome> {
+    fn outcome(&self, name: &str, object: &DynamicObject) -> Option<Outcome> {
         if object.metadata.deletion_timestamp.is_some() {
             return Some(Outcome::Deleting);
         }
@@ -167,37 +168,32 @@ impl Writer {
         }
         let reference = match image(object) {
             Ok(image) => image.reference,
-            Err(problem) => {
+            Err(message) => {
                 return Some(Outcome::Failed {
-                    message: format!("source catalog content: terminal error: {problem}"),
+                    message,
                     terminal: true,
                 });
             }
         };
         let source = reference.to_string();
-        let record = self.records.0.entry(name.to_owned()).or_default();
-        let since = match &record.image {
-            Some((known, since)) if *known == source => *since,
-            _ => {
-                let now = SystemTime::now();
-                record.image = Some((source.clone(), now));
-                now
-            }
-        };
         let catalog = self.catalogs.get(name)?;
         let status = catalog.status();
-        if catalog.routing.announced || status.source != source {
+        // What follows is of the image of the object.
+        if catalog.routing.announced != AnnouncedBy::Almanac || status.source != source {
             return None;
         }
-        let is_recent = status.last_pass.is_some_and(|last| last >= since);
-        if status.failures > 0 && is_recent {
-            let pass = status.pass?;
-            return Some(failed(&reference, &pass.error?, pass.reason.as_deref()));
+        if let Some(failure) = &status.failure {
+            return Some(failed(&reference, failure));
         }
         let snapshot = catalog.snapshot()?;
         let revision = snapshot.revision();
-        (revision.identity.source == source).then(|| Outcome::Served {
-            reference: reference.with_digest(revision.digest).to_string(),
+        let reference = reference.with_digest(revision.digest).to_string();
+        let announced = &object.data["status"]["resolvedSource"]["image"]["ref"];
+        // Content of an earlier time may be older than what is announced by now.
+        let is_current =
+            status.resolved.is_some() || announced.is_null() || *announced == reference;
+        (revision.identity.source == source && is_current).then_some(Outcome::Served {
+            reference,
             loaded: revision.committed,
         })
     }
@@ -213,14 +209,20 @@ impl Writer {
     async fn may_write(&self) -> bool {
         let guarded = self.guard.lock().await.live().await;
         if !matches!(guarded, Ok(None)) {
-            counter!("almanac_kubernetes_blocked_writes_total").increment(1);
+            blocked_writes().increment(1);
             return false;
         }
         leads(&self.leads)
     }
 
     /// Writes a status. Returns whether that worked.
-    async fn write_status(&mut self, name: &str, object: &DynamicObject, status: Value) -> bool {
+    async fn write_status(
+        &mut self,
+        name: &str,
+        object: &DynamicObject,
+        outcome: Outcome,
+        status: Value,
+    ) -> bool {
         let mut new = object.clone();
         new.data["status"] = status.clone();
         let parameters = PostParams::default();
@@ -233,8 +235,10 @@ impl Writer {
                 tracing::debug!(catalog = name, "the status is written");
                 let version = object.metadata.resource_version.clone().unwrap_or_default();
                 record.written = Some((version, Instant::now()));
-                // The same again: somebody has overwritten it.
-                if same_content(&record.status, &status) {
+                let generation = object.metadata.generation.unwrap_or_default();
+                let said = Some((generation, outcome));
+                // The same again: somebody has overwritten it, with whatever.
+                if record.said == said {
                     let note = "somebody else overwrites the status, which almanac repeats less \
                                 and less often";
                     let notice = Notice {
@@ -260,7 +264,7 @@ impl Writer {
                         self.events.of_catalog(name, object, notice);
                     }
                 }
-                record.status = status;
+                record.said = said;
                 true
             }
             // The next event has the new version.
@@ -310,27 +314,19 @@ impl Writer {
     }
 }
 
-/// The outcome of a failed pass. Without the label, only another image can help, so
-/// catalogd does not try a digest again.
-fn failed(reference: &Reference, error: &str, reason: Option<&str>) -> Outcome {
-    let terminal = reason == Some("no_label") && reference.digest().is_some();
-    let kind = if terminal { "terminal error: " } else { "" };
+/// The outcome of a failed attempt, with catalogd's prefix. Without the label, only
+/// another image can help, so catalogd does not try a digest again.
+fn failed(reference: &Reference, failure: &AttemptFailure) -> Outcome {
+    let terminal = failure.reason == "no_label" && reference.digest().is_some();
+    let prefix = match (failure.is_of_content, terminal) {
+        (true, _) => "error storing fbc: ",
+        (false, true) => "source catalog content: terminal error: ",
+        (false, false) => "source catalog content: ",
+    };
     Outcome::Failed {
-        message: format!("source catalog content: {kind}{error}"),
+        message: format!("{prefix}{}", failure.text),
         terminal,
     }
-}
-
-/// Whether two statuses differ in times of transitions at most.
-fn same_content(one: &Value, other: &Value) -> bool {
-    let without_times = |status: &Value| {
-        let mut status = status.clone();
-        for condition in status["conditions"].as_array_mut().into_iter().flatten() {
-            condition["lastTransitionTime"] = Value::Null;
-        }
-        status
-    };
-    !one.is_null() && without_times(one) == without_times(other)
 }
 
 /// The label with the name, if it is missing and can be set.
@@ -379,15 +375,26 @@ mod tests {
     fn a_digest_without_the_label_is_not_tried_again() {
         let tag: Reference = "quay.io/a/b:v1".parse().unwrap();
         let digest = tag.with_digest(images::Digest::of(b""));
-        let terminal = |reference, reason| match failed(reference, "no", Some(reason)) {
-            Outcome::Failed { message, terminal } => {
-                assert_eq!(message.contains("terminal error: "), terminal);
-                terminal
+        let message = |reference, reason, is_of_content| {
+            let text = "no".to_owned();
+            let failure = AttemptFailure {
+                text,
+                reason,
+                is_of_content,
+            };
+            match failed(reference, &failure) {
+                Outcome::Failed { message, terminal } => (message, terminal),
+                other => panic!("{other:?}"),
             }
-            _ => unreachable!(),
         };
-        assert!(terminal(&digest, "no_label"));
-        assert!(!terminal(&tag, "no_label"));
-        assert!(!terminal(&digest, "http"));
+        let retried = ("source catalog content: no".to_owned(), false);
+        assert_eq!(message(&tag, "no_label", false), retried);
+        assert_eq!(message(&digest, "http", false), retried);
+        let (text, terminal) = message(&digest, "no_label", false);
+        assert_eq!(text, "source catalog content: terminal error: no");
+        assert!(terminal);
+        // The files were read.
+        let refused = ("error storing fbc: no".to_owned(), false);
+        assert_eq!(message(&digest, "refused", true), refused);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 
 use crate::support::almanac::Almanac;
-use crate::support::api_server::{ApiServer, CATALOGS, EVENTS, Fault, cluster_catalog};
+use crate::support::api_server::{ApiServer, CATALOGS, EVENTS, Fault, cluster_catalog, resolve};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::image::{Built, Image};
 use crate::support::upstream::Upstream;
@@ -128,6 +128,12 @@ fn a_catalog_is_resolved_served_and_its_status_written_as_catalogd_does() {
     }
     assert_eq!(api.get(CATALOGS, "a").unwrap(), before);
     assert_eq!(status_writes(&api), writes);
+    // A start without the API server knows what was announced.
+    api.fail("", "", Fault::Status(503, "ServiceUnavailable"), None);
+    almanac.stop();
+    almanac.restart_with(&config(&api));
+    almanac.until_names(&["a"]);
+    assert_eq!(almanac.all("a").text(), text("first"));
 }
 
 #[test]
@@ -233,6 +239,7 @@ fn nothing_is_written_beside_a_live_catalogd_until_it_releases_its_lease() {
     let warned = |log: &str| log.contains("catalogd is alive in olmv1-system");
     almanac.program.wait_for_log("a warning", warned);
     api.until(LEASES, OWN_LEASE, |lease| !lease.is_null());
+    almanac.until_metrics("almanac_kubernetes_blocked_writes_total 1");
     assert_eq!(almanac.all("a").status, 404);
     assert_eq!(status_writes(&api), 0);
     api.put(LEASES, catalogd_lease(""));
@@ -249,6 +256,68 @@ fn nothing_is_written_beside_a_live_catalogd_until_it_releases_its_lease() {
     assert_eq!(almanac.all("a").text(), text("first"));
 }
 
+/// Clients keep content under the announced digest, so older content would stay there.
+#[test]
+fn a_new_writer_serves_nothing_older_than_what_is_announced() {
+    let (upstream, api) = (Upstream::start(), ApiServer::start());
+    // The tag of the object cannot be pulled.
+    upstream.push(REPOSITORY, "first", &image_of("first"));
+    let reference = upstream.reference(REPOSITORY, "v1");
+    let mut object = cluster_catalog("a", &reference);
+    resolve(&mut object, &resolved(&upstream, &image_of("first")));
+    api.put(CATALOGS, object);
+    api.put(LEASES, catalogd_lease("catalogd"));
+    let mut almanac = Almanac::start(&config(&api));
+    almanac.until_names(&["a"]);
+    almanac.until("a", "the content", |status| status["state"] == "serving");
+    assert_eq!(almanac.all("a").text(), text("first"));
+    // catalogd announces the next digest and ends, and nobody can pull it.
+    let second = resolved(&upstream, &image_of("second"));
+    api.change(CATALOGS, "a", |object| resolve(object, &second));
+    assert_eq!(almanac.all("a").status, 503);
+    api.put(LEASES, catalogd_lease(""));
+    almanac.until_metrics("almanac_kubernetes_leader 1");
+    let object = api.until(CATALOGS, "a", |object| {
+        has(object, "Progressing", "True", "Retrying")
+    });
+    let announced = |object: &Value| object["status"]["resolvedSource"]["image"]["ref"].clone();
+    assert_eq!(announced(&object), second.as_str());
+    let reply = almanac.all("a");
+    assert_eq!(reply.status, 503, "{}", reply.text());
+    assert_eq!(almanac.packages("a").unwrap(), ["first"]);
+    upstream.push(REPOSITORY, "v1", &image_of("second"));
+    let object = api.until(CATALOGS, "a", is_serving);
+    assert_eq!(announced(&object), second.as_str());
+    assert_eq!(almanac.all("a").text(), text("second"));
+}
+
+#[test]
+fn a_registry_that_asks_for_a_pause_is_told_at_once_and_its_pause_changes_no_message() {
+    let (upstream, api) = with_first();
+    upstream.misbehave(|it| {
+        it.status = Some(429);
+        it.retry_after = Some("3600".to_owned());
+    });
+    let _almanac = Almanac::start(&config(&api));
+    let object = api.until(CATALOGS, "a", |object| {
+        has(object, "Progressing", "True", "Retrying")
+    });
+    let message = &object["status"]["conditions"][0]["message"];
+    let said = message.as_str().unwrap();
+    assert!(
+        said.ends_with("limits requests (429 Too Many Requests)"),
+        "{said}"
+    );
+    // Another catalog of the host is not tried, for the rest of the pause.
+    let mut other = cluster_catalog("b", &upstream.reference(REPOSITORY, "v1"));
+    other["spec"]["priority"] = 1.into();
+    api.put(CATALOGS, other);
+    let other = api.until(CATALOGS, "b", |object| {
+        has(object, "Progressing", "True", "Retrying")
+    });
+    assert_eq!(&other["status"]["conditions"][0]["message"], message);
+}
+
 #[test]
 fn a_second_writer_causes_a_warning_and_no_thrash() {
     let (_upstream, api) = with_first();
@@ -256,9 +325,15 @@ fn a_second_writer_causes_a_warning_and_no_thrash() {
     api.until(CATALOGS, "a", is_serving);
     let before = status_writes(&api);
     let begin = Instant::now();
+    let mut second = 0;
     while begin.elapsed() < Duration::from_secs(5) {
+        // As another program of the same kind does: it has loaded the content later.
+        second += 1;
+        let loaded = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+        let loaded = humantime::format_rfc3339_seconds(loaded).to_string();
         api.change(CATALOGS, "a", |object| {
             object["status"]["urls"]["base"] = "https://other.svc/catalogs/a".into();
+            object["status"]["lastUnpacked"] = loaded.into();
         });
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -1,6 +1,8 @@
 //! The writer with its election and its guard, beside an API server in memory, over
 //! hours of a paused clock.
 
+mod served;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,9 +25,7 @@ use crate::kubernetes::health::{Health, channel};
 use crate::kubernetes::resources::CLUSTER_CATALOGS;
 use crate::kubernetes::settings::Settings;
 use crate::kubernetes::watched::Objects;
-use crate::name::CatalogName;
-use crate::snapshot::testing::Stored;
-use crate::snapshot::{Catalogs, Routing};
+use crate::snapshot::Catalogs;
 
 const CATALOGD: &str =
     "/apis/coordination.k8s.io/v1/namespaces/olmv1-system/leases/catalogd-operator-lock";
@@ -55,7 +55,7 @@ struct State {
 
 impl Server {
     fn start(mode: &str) -> Self {
-        Self::with(json!({"availabilityMode": mode}))
+        Self::with(json!({"availabilityMode": mode, "source": {"type": "Image"}}))
     }
 
     /// With this specification.
@@ -156,13 +156,39 @@ impl Server {
 
     /// Removes the status, as another version of the object.
     fn overwrite(&self, version: &str) {
+        self.rewrite(version, |status| *status = Value::Null);
+    }
+
+    /// Gives our Lease to another almanac.
+    fn lead(&self, holder: &str, renewal: u32) {
+        let lease = json!({"metadata": {"name": super::LEASE}, "spec": {
+            "holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewal,
+        }});
+        self.0.lock().leases.insert(OURS.to_owned(), lease);
+    }
+
+    /// Sets the status as another version of the object, with this change of what it is.
+    fn rewrite(&self, version: &str, change: impl FnOnce(&mut Value)) {
         let objects = self.0.lock().objects.clone();
         objects.send_modify(|objects| {
             let objects = Arc::make_mut(objects.as_mut().unwrap());
             let object = Arc::make_mut(objects.get_mut("a").unwrap());
             object.metadata.resource_version = Some(version.to_owned());
-            object.data["status"] = Value::Null;
+            change(&mut object.data["status"]);
         });
+    }
+
+    /// The status that the object has.
+    fn status(&self) -> Value {
+        let objects = self.0.lock().objects.borrow().clone().unwrap();
+        objects["a"].data["status"].clone()
+    }
+
+    /// How often the status was written.
+    fn status_writes(&self) -> usize {
+        let writes = self.writes();
+        let statuses = writes.iter().filter(|(_, write)| write.contains(STATUS));
+        statuses.count()
     }
 
     /// The changes so far: when they came, and what they are.
@@ -237,32 +263,6 @@ async fn an_hour_without_a_change_makes_one_write_and_one_event() {
     let objects = server.0.lock().objects.borrow().clone().unwrap();
     let serving = &objects["a"].data["status"]["conditions"][1];
     assert_eq!(serving["reason"], "UserSpecifiedUnavailable");
-}
-
-#[tokio::test]
-async fn an_hour_of_polls_of_a_served_catalog_makes_one_write() {
-    let image = "registry.example/catalog:v1";
-    let name: CatalogName = "a".parse().unwrap();
-    let stored = Stored::new(&name, image).await;
-    let (catalogs, publishers) = Catalogs::new([(name, Routing::default())], None);
-    publishers[0].publish(stored.open());
-    publishers[0].update(|status| status.source = image.to_owned());
-
-    // The store has answered: from here on, only the clock moves.
-    tokio::time::pause();
-    let server = Server::with(json!({"source": {"type": "Image", "image": {"ref": image}}}));
-    let (stop, _) = own_catalogs(&server, catalogs);
-    for _ in 0..360 {
-        sleep(Duration::from_secs(10)).await;
-        publishers[0].update(|status| status.last_pass = Some(SystemTime::now()));
-    }
-    stop.cancel();
-    let writes = server.writes();
-    let statuses = writes.iter().filter(|(_, write)| write.contains(STATUS));
-    assert_eq!(statuses.count(), 1, "{writes:?}");
-    let objects = server.0.lock().objects.borrow().clone().unwrap();
-    let serving = &objects["a"].data["status"]["conditions"][1];
-    assert_eq!(serving["reason"], "Available", "{serving}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -353,10 +353,7 @@ async fn a_lease_that_another_one_takes_ends_the_writes() {
     sleep(Duration::from_secs(30)).await;
     let before = server.writes().len();
     for renewal in 0..150 {
-        let lease = json!({"metadata": {"name": super::LEASE}, "spec": {
-            "holderIdentity": "other", "leaseDurationSeconds": 15, "renewTime": renewal,
-        }});
-        server.0.lock().leases.insert(OURS.to_owned(), lease);
+        server.lead("other", renewal);
         sleep(Duration::from_secs(2)).await;
         if renewal == 3 {
             server.overwrite("x");
@@ -412,10 +409,7 @@ async fn a_leader_that_loses_its_lease_reports_no_catalogd_any_more() {
     let is_catalogd = |resource: &String| resource.contains("catalogd");
     assert!(health.borrow().keys().any(is_catalogd));
     for renewal in 0..20 {
-        let lease = json!({"metadata": {"name": super::LEASE}, "spec": {
-            "holderIdentity": "other", "leaseDurationSeconds": 15, "renewTime": renewal,
-        }});
-        server.0.lock().leases.insert(OURS.to_owned(), lease);
+        server.lead("other", renewal);
         sleep(Duration::from_secs(2)).await;
     }
     assert!(health.borrow().is_empty(), "{:?}", health.borrow());

@@ -376,6 +376,9 @@ impl Output {
         output::print(|out| match self {
             Self::Yaml => each.try_for_each(|manifest| {
                 writeln!(out, "---")?;
+                for line in network::reason(manifest).lines() {
+                    writeln!(out, "# {line}")?;
+                }
                 format::yaml_of(manifest, out)
             }),
             Self::Json => output::json(

@@ -65,6 +65,24 @@ pub(super) fn service(name: &CatalogName, namespace: &str) -> Value {
     })
 }
 
+/// The name of the policy for the pods that unpack bundles.
+const UNPACK: &str = "almanac-unpack-bundles";
+
+/// The reason of a policy, for those who read the output; empty for other objects.
+pub(super) fn reason(object: &Value) -> &'static str {
+    if object["kind"] != "NetworkPolicy" {
+        return "";
+    }
+    if object["metadata"]["name"] == UNPACK {
+        return "The pods in which OLM unpacks bundles need the API server and registries. OLM\n\
+                0.32 to 0.45 makes such a policy for each catalog with an image, but none for an\n\
+                address.";
+    }
+    "The namespaces of Operator Lifecycle Manager deny all traffic (OLM from 0.32,\n\
+     OpenShift from 4.20). Without this policy, clients cannot reach almanac, and\n\
+     almanac reaches neither DNS nor a registry."
+}
+
 /// The policies for a namespace that denies all traffic, as those of Operator
 /// Lifecycle Manager do: one for almanac, for all catalogs together, and one for
 /// the pods that unpack bundles.
@@ -91,7 +109,7 @@ pub(super) fn policies(namespace: &str, ports: Ports) -> [Value; 2] {
         },
         "policyTypes": ["Egress"],
     });
-    [("almanac", almanac), ("almanac-unpack-bundles", unpack)].map(|(name, spec)| {
+    [("almanac", almanac), (UNPACK, unpack)].map(|(name, spec)| {
         json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",

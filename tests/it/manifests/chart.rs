@@ -127,6 +127,10 @@ fn values_that_cannot_work_are_refused() {
             "cluster_catalogs: own alone",
         ),
         (
+            "--set=settings.kubernetes.cluster_catalogs=own",
+            "replicas: set 1",
+        ),
+        (
             "--set=settings.http_tls.min_version=cluster",
             "http_tls needs tls.mode",
         ),
@@ -190,7 +194,7 @@ fn the_schema_of_the_values_knows_the_settings_of_the_program() {
         tables += 1;
     }
     // All tables but those that the chart writes: grpc_tls and the catalogs.
-    assert_eq!(tables, 12);
+    assert_eq!(tables, 13);
     let catalog = &schema["properties"]["catalogs"]["items"]["properties"]["settings"];
     assert_eq!(written(catalog), known("[[catalog]]"));
 }
@@ -298,7 +302,7 @@ fn every_pod_of_the_chart_is_restricted() {
         assert_eq!(container["allowPrivilegeEscalation"], false, "{example}");
         assert_eq!(container["readOnlyRootFilesystem"], true, "{example}");
         assert_eq!(container["capabilities"]["drop"][0], "ALL", "{example}");
-        let reads_cluster = example == "olm-v1-replace";
+        let reads_cluster = ["olm-v1-replace", "olm-v1-follow"].contains(&example);
         assert_eq!(
             pod["automountServiceAccountToken"], reads_cluster,
             "{example}"

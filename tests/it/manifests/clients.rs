@@ -10,14 +10,16 @@ use super::network::{End, Network};
 use super::rendered::{EXAMPLES, OVERLAYS, chart, overlay};
 use crate::docs::read;
 use crate::support::needs::skip_without;
+use crate::support::program::Start;
 use crate::support::yaml;
 
 /// The namespaces that deny all traffic where they have policies.
-const OF_OLM: [&str; 4] = [
+const OF_OLM: [&str; 5] = [
     "olm",
     "olmv1-system",
     "openshift-marketplace",
     "openshift-catalogd",
+    "openshift-operator-controller",
 ];
 
 /// A release of OLM v0, as its policies differ.
@@ -61,6 +63,7 @@ fn of_cluster(release: Release) -> Vec<Value> {
         ("olmv1-system", "catalogd"),
         ("olmv1-system", "operator-controller"),
         ("openshift-catalogd", "catalogd"),
+        ("openshift-operator-controller", "operator-controller"),
     ] {
         let mut policy = deny_all(namespace);
         policy["spec"]["podSelector"] = json!({"matchLabels": control_plane(controller)});
@@ -183,19 +186,18 @@ impl Installation<'_> {
             for (to, port, protocol) in outgoing() {
                 walk("unpack pod", &unpack, &to, port, protocol);
             }
-            let api = End::Outside(Ipv4Addr::new(10, 0, 0, 1));
-            walk("unpack pod", &unpack, &api, 6443, "TCP");
+            walk("unpack pod", &unpack, &api_server(), 6443, "TCP");
         }
         // The images and the HTTP API.
         let http = self.target(text(&self.workload()["metadata"]["name"]), self.http());
-        let v1 = if openshift {
-            "openshift-catalogd"
+        let (of_catalogd, of_controller) = if openshift {
+            ("openshift-catalogd", "openshift-operator-controller")
         } else {
-            "olmv1-system"
+            ("olmv1-system", "olmv1-system")
         };
-        let catalogd = End::pod(v1, control_plane("catalogd"));
+        let catalogd = End::pod(of_catalogd, control_plane("catalogd"));
         walk("catalogd", &catalogd, &almanac, http, "TCP");
-        let controller = End::pod("olmv1-system", control_plane("operator-controller"));
+        let controller = End::pod(of_controller, control_plane("operator-controller"));
         walk("operator-controller", &controller, &almanac, http, "TCP");
         let console = End::pod("openshift-console", json!({"app": "console"}));
         walk("console", &console, &almanac, http, "TCP");
@@ -205,6 +207,15 @@ impl Installation<'_> {
         }
         for (to, port, protocol) in outgoing() {
             walk("almanac", &almanac, &to, port, protocol);
+        }
+        let spec = &self.workload()["spec"]["template"]["spec"];
+        if spec["automountServiceAccountToken"] == true {
+            walk("almanac", &almanac, &api_server(), 6443, "TCP");
+        }
+        let ports = spec["containers"][0]["ports"].as_array().unwrap();
+        for port in ports.iter().filter(|port| port["name"] == "webhook") {
+            let port = port["containerPort"].as_u64().unwrap();
+            walk("API server", &api_server(), &almanac, port, "TCP");
         }
         denied.sort();
         denied.dedup();
@@ -221,6 +232,11 @@ impl Installation<'_> {
     fn monitored(&self) -> bool {
         self.of_kind("PodMonitor").next().is_some()
     }
+}
+
+/// The API server, on a node of the control plane.
+fn api_server() -> End {
+    End::Outside(Ipv4Addr::new(10, 0, 0, 1))
 }
 
 /// A registry, and DNS of Kubernetes and of OpenShift.
@@ -342,6 +358,37 @@ fn a_service_on_another_port_is_out_of_reach_for_the_narrow_policies_of_olm() {
     assert!(installation.walk(of_cluster(Release::Wide)).is_empty());
 }
 
+/// Restricted outgoing connections must allow the API server where almanac reads the
+/// cluster, and the webhook must be open for it.
+#[test]
+fn the_walk_finds_policies_that_cut_almanac_off_from_the_api_server() {
+    if skip_without("helm") || skip_without("kubectl") {
+        return;
+    }
+    let monitored = yaml::documents(chart("monitored"));
+    let restricted = Installation(&monitored)
+        .of_kind("NetworkPolicy")
+        .find(|it| it["metadata"]["name"] == "almanac")
+        .map(|it| it["spec"]["egress"].clone());
+    let mut objects = overlay("deploy/kustomize/olm-v1-replace");
+    let policy = |objects: &mut Vec<Value>| {
+        let found = objects.iter().position(|it| it["kind"] == "NetworkPolicy");
+        found.unwrap()
+    };
+    let at = policy(&mut objects);
+    let open = objects[at].clone();
+    objects[at]["spec"]["egress"] = restricted.unwrap();
+    let denied = Installation(&objects).walk(of_cluster(Release::Wide));
+    let wanted = Denied("almanac", "Egress of olmv1-system".to_owned());
+    assert_eq!(denied, [wanted]);
+    objects[at] = open;
+    let ports = objects[at]["spec"]["ingress"][0]["ports"].as_array_mut();
+    ports.unwrap().retain(|port| port["port"] != 9443);
+    let denied = Installation(&objects).walk(of_cluster(Release::Wide));
+    let wanted = Denied("API server", "Ingress of olmv1-system".to_owned());
+    assert_eq!(denied, [wanted]);
+}
+
 #[test]
 fn only_the_namespace_of_prometheus_reaches_the_admin_port() {
     if skip_without("helm") {
@@ -384,6 +431,10 @@ fn every_network_policy_says_why_it_is_there() {
         let text = read(&path);
         texts.push((path, text));
     }
+    let words = ["manifests", "a=quay.invalid/a:1", "--kind=network-policy"];
+    let finished = Start::new(words).run();
+    assert!(finished.status.success(), "{finished:?}");
+    texts.push(("almanac manifests".to_owned(), finished.stdout));
     let mut count = 0;
     for (origin, text) in texts {
         for document in text.split("---\n") {
@@ -397,7 +448,13 @@ fn every_network_policy_says_why_it_is_there() {
             let words = comments
                 .filter(|line| !line.starts_with("# Source:"))
                 .flat_map(str::split_whitespace);
-            assert!(words.count() > 10, "{origin}: {document}");
+            let words: Vec<&str> = words.collect();
+            assert!(words.len() > 10, "{origin}: {document}");
+            // What fails without it.
+            let words = words.join(" ");
+            let is_reason = ["Without this policy", "none for an"];
+            let is_reason = is_reason.iter().any(|reason| words.contains(reason));
+            assert!(is_reason, "{origin}: {words}");
             count += 1;
         }
     }

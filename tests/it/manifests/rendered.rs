@@ -9,22 +9,24 @@ use super::root;
 use crate::support::yaml;
 
 /// The example values of the chart, each with the namespace it is for.
-pub(super) const EXAMPLES: [(&str, &str); 7] = [
+pub(super) const EXAMPLES: [(&str, &str); 8] = [
     ("olm-v0", "olm"),
     ("olm-v1-images", "almanac"),
     ("openshift", "openshift-marketplace"),
     ("olm-v1-replace", "olmv1-system"),
+    ("olm-v1-follow", "olmv1-system"),
     ("many-catalogs", "olm"),
     ("monitored", "olm"),
     ("small", "olm"),
 ];
 
 /// The overlays that an admin applies.
-pub(super) const OVERLAYS: [&str; 5] = [
+pub(super) const OVERLAYS: [&str; 6] = [
     "deploy/kustomize/olm-v0",
     "deploy/kustomize/olm-v1-images",
     "deploy/kustomize/openshift",
     "deploy/kustomize/olm-v1-replace",
+    "deploy/kustomize/olm-v1-follow",
     "tests/fixtures/kustomize/monitored",
 ];
 

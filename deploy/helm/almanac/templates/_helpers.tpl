@@ -144,7 +144,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The settings that take effect after a restart. */}}
 {{- define "almanac.restart" -}}
 {{- $settings := include "almanac.settings" . | fromJson -}}
-{{- pick $settings "data_dir" "grpc" "http" "admin" "max_connections" "cors_origins" "pages" "offline" "cache" "connections" "distribution" "http_tls" "kubernetes" "log" | toJson | sha256sum | trunc 16 -}}
+{{- pick $settings "data_dir" "grpc" "http" "admin" "database" "objects" "fleet" "max_connections" "cors_origins" "pages" "offline" "cache" "connections" "distribution" "http_tls" "kubernetes" "log" | toJson | sha256sum | trunc 16 -}}
 {{- end -}}
 
 {{/* What the schema of the values cannot express. */}}
@@ -188,6 +188,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- if and (hasKey $kubernetes "webhook") (hasKey $tls "client_ca") (ne (get $tls "client_certificates") "optional") -}}
 {{- fail "settings.kubernetes.webhook needs client_certificates: optional in settings.http_tls: the API server shows none" -}}
+{{- end -}}
+{{- if and (eq $named "own") (gt (int .Values.replicas) 1) -}}
+{{- fail "replicas: set 1 with settings.kubernetes.cluster_catalogs: own: one replica announces a digest before the others have pulled it, and they answer 503 meanwhile" -}}
 {{- end -}}
 {{- range $label := list "olm.managed" "olm.catalogSource" -}}
 {{- if hasKey $.Values.podLabels $label -}}

@@ -2,10 +2,11 @@
 //! one checksummed file that is read whole when a revision is opened, where
 //! thousands of rows would be too slow.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::grpc::bundle_message::{BundleMessage, CsvEnds};
-use crate::answers::shared_text::{SharedText, sharing};
+use crate::answers::shared_text::{SharedText, decode_in};
 use crate::answers::span::{Region, Span};
 use fbc::document::Gvk;
 use fbc::fields::SchemaFields;
@@ -228,12 +229,12 @@ impl Index {
         Ok(bytes)
     }
 
-    /// Reads the file's bytes.
+    /// Reads the file's bytes. Names stay there.
     ///
     /// # Errors
     /// A sentence about the file: bytes that [`encode`](Self::encode) did not
     /// write in this format.
-    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+    pub fn decode(bytes: &Bytes) -> Result<Self, String> {
         let (head, body) = bytes.split_at_checked(16).ok_or("it is too short")?;
         if !head.starts_with(MAGIC) {
             return Err("it is not an index".into());
@@ -244,8 +245,7 @@ impl Index {
         if head[12..16] != crc32fast::hash(body).to_le_bytes() {
             return Err("its checksum does not match".into());
         }
-        let index = sharing(|| postcard::from_bytes(body));
-        index.map_err(|error| format!("it cannot be decoded: {error}"))
+        decode_in(bytes, head.len()).map_err(|error| format!("it cannot be decoded: {error}"))
     }
 }
 
@@ -284,13 +284,13 @@ mod tests {
             }],
             ..Index::default()
         };
-        let bytes = index.encode().unwrap();
+        let bytes = Bytes::from(index.encode().unwrap());
         assert_eq!(Index::decode(&bytes), Ok(index));
         for at in 0..bytes.len() {
-            let mut damaged = bytes.clone();
+            let mut damaged = bytes.to_vec();
             damaged[at] ^= 1;
-            assert!(Index::decode(&damaged).is_err(), "byte {at}");
-            assert!(Index::decode(&bytes[..at]).is_err(), "cut at {at}");
+            assert!(Index::decode(&damaged.into()).is_err(), "byte {at}");
+            assert!(Index::decode(&bytes.slice(..at)).is_err(), "cut at {at}");
         }
     }
 }

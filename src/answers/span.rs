@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// A piece of a file.
+/// A piece of a file. Packed, since a catalog has tens of thousands of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(C, packed(4))]
 pub struct Span {
     /// Bytes from the start of the file.
     pub start: u64,

@@ -68,6 +68,7 @@ pub enum Manifests {
 /// Where the parts of a made text are listed, in some five bytes each: a catalog has
 /// hundreds of thousands of them, and a call needs those of one bundle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(C, packed(4))]
 pub struct CsvParts {
     /// The list, in the message file.
     list: Span,
@@ -195,7 +196,7 @@ mod tests {
         ];
         let messages = [b"before.", &messages[..]].concat();
         assert!(moved.decode(&messages).eq(expected));
-        assert_eq!(moved.length, 70);
+        assert_eq!({ moved.length }, 70);
         // Damage ends the list, and nothing worse.
         assert_eq!(moved.decode(&messages[..10]).count(), 0);
         assert!(moved.decode(&[255; 100]).count() < 100);

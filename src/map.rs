@@ -49,18 +49,26 @@ impl UnnamedFile {
         tempfile::tempfile_in(folder).map(Self)
     }
 
-    /// A copy of bytes that were written.
-    pub fn copy(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
-        let length = range.end.saturating_sub(range.start);
-        let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-        self.0.read_exact_at(&mut bytes, range.start)?;
-        Ok(bytes)
+    /// Leaves out bytes that nobody will read: they take no room.
+    pub fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let bytes = i64::try_from(bytes).map_err(io::Error::other)?;
+        self.0.seek_relative(bytes)
+    }
+
+    /// Ends the file at this length, also where its last bytes were left out.
+    pub fn end_at(&mut self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    /// Another handle of the file, which only reads.
+    pub fn reader(&self) -> io::Result<UnnamedReader> {
+        self.0.try_clone().map(UnnamedReader)
     }
 
     /// All that was written.
     pub fn map(self) -> io::Result<Bytes> {
-        // SAFETY: the file has no name, its only handle never leaves this type,
-        // and that handle is closed here.
+        // SAFETY: the file has no name, the only handle that writes never leaves
+        // this type, and that handle is closed here.
         unsafe { map_file(&self.0) }
     }
 
@@ -68,6 +76,18 @@ impl UnnamedFile {
     pub fn map_buffered(buffer: BufWriter<Self>) -> io::Result<Bytes> {
         let file = buffer.into_inner();
         file.map_err(io::IntoInnerError::into_error)?.map()
+    }
+}
+
+/// Reads an [`UnnamedFile`] while more is written to it.
+pub struct UnnamedReader(File);
+
+impl UnnamedReader {
+    /// Reads bytes that were written, into a buffer that is used again.
+    pub fn read(&self, range: &Range<u64>, bytes: &mut Vec<u8>) -> io::Result<()> {
+        let length = range.end.saturating_sub(range.start);
+        bytes.resize(usize::try_from(length).map_err(io::Error::other)?, 0);
+        self.0.read_exact_at(bytes, range.start)
     }
 }
 
@@ -98,9 +118,15 @@ mod tests {
         file.write_all(b"forgotten").unwrap();
         file.clear().unwrap();
         file.write_all(b"kept").unwrap();
-        assert_eq!(file.copy(1..3).unwrap(), b"ep");
-        assert!(file.copy(1..5).is_err());
-        assert_eq!(file.map().unwrap(), "kept");
+        let (reader, mut read) = (file.reader().unwrap(), Vec::new());
+        reader.read(&(1..3), &mut read).unwrap();
+        assert_eq!(read, b"ep");
+        assert!(reader.read(&(1..5), &mut read).is_err());
+        file.skip(2).unwrap();
+        file.write_all(b"!").unwrap();
+        file.skip(3).unwrap();
+        file.end_at(10).unwrap();
+        assert_eq!(file.map().unwrap(), "kept\0\0!\0\0\0");
         assert!(UnnamedFile::new().unwrap().map().unwrap().is_empty());
     }
 }

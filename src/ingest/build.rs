@@ -29,7 +29,7 @@ pub(super) fn build(
     let output = writer.queries();
     std::thread::scope(|scope| {
         let queries = scope.spawn(|| write_queries(name, &input, output));
-        let mut store = |bytes: &[u8]| writer.append_messages(bytes).map(drop);
+        let mut store = |bytes: &[u8]| writer.append_messages(bytes);
         let index = grpc::build::build(&input, &custom, &mut store);
         let queries = queries
             .join()

@@ -1,8 +1,12 @@
-//! Pieces of files that were read and encoded.
+//! Pieces of files that were read and encoded, or that an earlier revision has.
+
+use bytes::Bytes;
 
 use crate::answers::grpc::encoder::Encoder;
-use crate::store::Stored;
-use fbc::read::{Output, Piece, Reader};
+use crate::ingest::kept;
+use crate::snapshot::KnownPieces;
+use crate::store::{Kept, Made, PieceKey, Stored};
+use fbc::read::{Format, Output, Piece, Reader};
 
 /// The approximate number of bytes of a file that one worker reads at a time.
 pub(super) const PIECE: usize = 1 << 20;
@@ -16,13 +20,128 @@ pub(super) struct Done {
     pub(super) encoder: Encoder,
     pub(super) segments: Vec<u8>,
     pub(super) stored: Vec<Stored>,
+    /// Its lines, segments and messages, if an earlier revision has them. Then those
+    /// above are empty.
+    copied: Option<[Bytes; 3]>,
+    key: Option<PieceKey>,
+    crcs: [u32; 3],
+    /// What is kept of it for the next revision; empty for nothing.
+    content: Vec<u8>,
 }
 
 impl Done {
+    /// Reads a piece, unless it is known.
+    pub(super) fn take(
+        &mut self,
+        reader: &mut Reader,
+        piece: &Piece,
+        bytes: &[u8],
+        known: Option<&KnownPieces>,
+    ) {
+        if !self.take_known(piece, bytes, known) {
+            self.read(reader, piece, bytes);
+        }
+    }
+
+    /// Takes a piece from an earlier revision, if it is known.
+    pub(super) fn take_known(
+        &mut self,
+        piece: &Piece,
+        bytes: &[u8],
+        known: Option<&KnownPieces>,
+    ) -> bool {
+        let Some(known) = known else {
+            return false;
+        };
+        let Some(found) = known.find(&self.key(piece, bytes)) else {
+            return false;
+        };
+        let Some(kept::Content {
+            output,
+            bundles,
+            ends,
+            stored,
+        }) = kept::decode(found.content)
+        else {
+            return false;
+        };
+        // The memory of lines and messages stays for the next piece.
+        let lines = std::mem::take(&mut self.output.lines);
+        self.output = Output { lines, ..output };
+        (self.encoder.bundles, self.encoder.ends) = (bundles, ends);
+        self.stored = stored;
+        self.content.extend_from_slice(found.content);
+        self.crcs = found.crcs;
+        self.copied = Some([found.lines, found.segments, found.messages]);
+        true
+    }
+
     /// Reads a piece.
     pub(super) fn read(&mut self, reader: &mut Reader, piece: &Piece, bytes: &[u8]) {
         // The number of the file is set when the order of files is known.
         reader.read(piece, bytes, 0, &mut self.output, &mut self.encoder);
+    }
+
+    /// Whether an earlier revision has it.
+    pub(super) fn is_copied(&self) -> bool {
+        self.copied.is_some()
+    }
+
+    /// Prepares what the next revision may copy. A piece with problems is read again:
+    /// it says which file they are in.
+    pub(super) fn keep(&mut self, piece: &Piece, bytes: &[u8]) {
+        if self.is_copied() || !self.output.problems.is_empty() {
+            return;
+        }
+        self.key(piece, bytes);
+        self.crcs = [&self.output.lines, &self.segments, &self.encoder.messages]
+            .map(|bytes| crc32fast::hash(bytes));
+        kept::encode(
+            &mut self.output,
+            &self.encoder,
+            &self.stored,
+            &mut self.content,
+        );
+    }
+
+    fn key(&mut self, piece: &Piece, bytes: &[u8]) -> PieceKey {
+        let notation = match piece.format {
+            Format::Json => 0,
+            Format::Undecided => 1,
+            Format::Yaml => 2,
+        };
+        *self
+            .key
+            .get_or_insert_with(|| PieceKey::of(notation, bytes))
+    }
+
+    /// Its canonical lines.
+    pub(super) fn lines(&self) -> &[u8] {
+        match &self.copied {
+            Some([lines, _, _]) => lines,
+            None => &self.output.lines,
+        }
+    }
+
+    /// What it adds to the files of a revision.
+    pub(super) fn made(&self) -> Made<'_> {
+        let (segments, messages) = match &self.copied {
+            Some([_, segments, messages]) => (&segments[..], &messages[..]),
+            None => (&self.segments[..], &self.encoder.messages[..]),
+        };
+        let key = self.key.filter(|_| !self.content.is_empty());
+        Made {
+            lines: self.lines(),
+            segments,
+            messages,
+            metas: &self.output.metas,
+            stored: &self.stored,
+            kept: key.map(|key| Kept {
+                key,
+                crcs: self.crcs,
+                content: &self.content,
+            }),
+        }
     }
 
     /// Forgets the content and keeps the memory.
@@ -31,10 +150,12 @@ impl Done {
         self.encoder.clear();
         self.segments.clear();
         self.stored.clear();
+        self.content.clear();
+        (self.copied, self.key) = (None, None);
     }
 
     /// The bytes of its largest parts.
     pub(super) fn size(&self) -> usize {
-        self.output.lines.capacity() + self.encoder.messages.capacity()
+        self.output.lines.capacity() + self.encoder.messages.capacity() + self.content.capacity()
     }
 }

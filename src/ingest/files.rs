@@ -10,6 +10,7 @@ use std::io::{self, Read as _, Write as _};
 use std::num::NonZero;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -21,6 +22,7 @@ use crate::ingest::files_error::{FilesError, reading, spooling};
 use crate::ingest::folder_listing::{FolderRules, list};
 use crate::ingest::ordered::ordered;
 use crate::map::UnnamedFile;
+use crate::snapshot::KnownPieces;
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::{Layer, Limits, SpoolFile as _};
 use ::images::verify::VerifiedReader;
@@ -44,6 +46,8 @@ pub(super) struct CatalogFiles {
     pub(super) contents: Vec<Bytes>,
     /// What was read of them while they were unpacked.
     pub(super) early: Early,
+    /// What an earlier revision has.
+    pub(super) known: Option<Arc<KnownPieces>>,
 }
 
 impl CatalogFiles {
@@ -52,18 +56,21 @@ impl CatalogFiles {
             paths,
             contents,
             early: Early::default(),
+            known: None,
         }
     }
 }
 
 /// The files under `folder` in an image. `layers` has the layers with the paths
-/// of their blobs, the lowest first; `covered` more layers are below them.
+/// of their blobs, the lowest first; `covered` more layers are below them. Pieces
+/// that are `known` are not read again.
 pub(super) fn of_image(
     layers: &[(Descriptor, PathBuf)],
     covered: usize,
     folder: &str,
     limits: &Limits,
     temporary: &Path,
+    known: Option<Arc<KnownPieces>>,
 ) -> Result<CatalogFiles, FilesError> {
     let mut spool = spool(temporary)?;
     let open = |number: usize| {
@@ -75,9 +82,10 @@ pub(super) fn of_image(
         })
     };
     let all = covered..covered + layers.len();
-    let (files, found) = beside(&mut spool, |spool| {
+    let written = beside(&mut spool, known.as_deref(), |spool| {
         unpack::unpack(all, open, folder, limits, spool)
     });
+    let (files, found) = written.map_err(spooling(temporary))?;
     let content = spool.map().map_err(spooling(temporary))?;
     let (mut slices, mut places) = (Vec::new(), HashMap::new());
     for file in files? {
@@ -86,12 +94,21 @@ pub(super) fn of_image(
         slices.push((file.path, bytes));
     }
     let mut files = without_ignored(slices, folder)?;
-    files.early = early(found, &files.paths, places);
+    let Some(early) = early(found, &files.paths, places) else {
+        // Links share the place of a file that was left out.
+        return of_image(layers, covered, folder, limits, temporary, None);
+    };
+    (files.early, files.known) = (early, known);
     Ok(files)
 }
 
-/// What was read early of the files that are left.
-fn early(found: EarlyFiles, paths: &[String], mut places: HashMap<String, Range<u64>>) -> Early {
+/// What was read early of the files that are left. `None` when some have to be
+/// unpacked again.
+fn early(
+    found: EarlyFiles,
+    paths: &[String],
+    mut places: HashMap<String, Range<u64>>,
+) -> Option<Early> {
     Early::of(found, paths.iter().map(|path| places.remove(path)))
 }
 
@@ -139,17 +156,20 @@ pub(super) struct FolderCopy {
     ranges: Ranges,
     spool: UnnamedFile,
     early: EarlyFiles,
+    known: Option<Arc<KnownPieces>>,
 }
 
 impl FolderCopy {
-    /// Copies all files of a folder in catalog order.
+    /// Copies all files of a folder in catalog order. Pieces that are `known` are not
+    /// read again.
     pub(super) fn of(
         root: &Path,
         rules: &FolderRules,
         temporary: &Path,
+        known: Option<Arc<KnownPieces>>,
     ) -> Result<Self, FilesError> {
         let mut spool = spool(temporary)?;
-        let (copied, early) = beside(&mut spool, |spool| {
+        let (copied, early) = beside(&mut spool, known.as_deref(), |spool| {
             let mut buffer = vec![0; BUFFER];
             let mut all = Hasher::default();
             let mut ranges = Vec::new();
@@ -166,13 +186,15 @@ impl FolderCopy {
                 ranges.push((path, start..total));
             }
             Ok::<_, FilesError>((all.finish(), ranges))
-        });
+        })
+        .map_err(spooling(temporary))?;
         let (digest, ranges) = copied?;
         Ok(Self {
             digest,
             ranges,
             spool,
             early,
+            known,
         })
     }
 
@@ -189,7 +211,10 @@ impl FolderCopy {
         let places = places.collect();
         let files = slices(self.ranges, &content);
         let mut files = without_ignored(files, &root.display().to_string())?;
-        files.early = early(self.early, &files.paths, places);
+        // Each file has a place of its own.
+        files.early = early(self.early, &files.paths, places)
+            .ok_or_else(|| spooling(temporary)(io::Error::other("files share their place")))?;
+        files.known = self.known;
         Ok((self.digest, files))
     }
 }
@@ -311,7 +336,7 @@ mod tests {
         let first = digest();
         assert_eq!(first, digest());
         let temporary = tempfile::tempdir().unwrap();
-        let copy = FolderCopy::of(folder.path(), &rules, temporary.path()).unwrap();
+        let copy = FolderCopy::of(folder.path(), &rules, temporary.path(), None).unwrap();
         let (copied, files) = copy.files(folder.path(), temporary.path()).unwrap();
         assert_eq!((copied, files.paths.len()), (first, 20));
 
@@ -333,7 +358,7 @@ mod tests {
             fs::write(folder.path().join(name), "x".repeat(half)).unwrap();
         }
         let digest = digest_of_folder(folder.path(), &rules);
-        let copy = FolderCopy::of(folder.path(), &rules, folder.path());
+        let copy = FolderCopy::of(folder.path(), &rules, folder.path(), None);
         for result in [digest.map(drop), copy.map(drop)] {
             let limit = matches!(result, Err(FilesError::Limit { limit, .. }) if limit == limits.folder_bytes);
             assert!(limit, "{result:?}");

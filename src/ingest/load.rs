@@ -14,13 +14,13 @@ use crate::ingest::folder_listing::{FolderOptions, FolderRules};
 use crate::ingest::followed::OnInvalid;
 use crate::ingest::origin::Origin;
 use crate::ingest::pull::{self, Pulled};
-use crate::ingest::read::{self, Base, Segments};
+use crate::ingest::read::{self, Segments};
 use crate::ingest::source::Source;
 use crate::ingest::stages::blocking;
 use crate::ingest::{curate, sqlite};
 use crate::map::UnnamedFile;
-use crate::store::Counts;
 use crate::store::content::{Contents, Tally};
+use crate::store::{Base, Counts};
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;
 use ::images::{Choice, Platform, Registries};
@@ -117,7 +117,9 @@ async fn image(
     let mut pulled = pull::pull(origin, &store, &digest, platform, limits).await?;
     let unpack = async |pulled: &Pulled| {
         let (temporary, permit) = (folder.to_owned(), ReadPermit::alone());
-        pulled.unpack(&store, temporary, limits, &permit).await
+        pulled
+            .unpack(&store, temporary, limits, &permit, || None)
+            .await
     };
     let mut files = unpack(&pulled).await;
     if pulled.needs_all(&files) {

@@ -11,12 +11,13 @@ use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{PassError, Stage};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::followed::OnInvalid;
-use crate::ingest::read::{self, Base, Segments};
+use crate::ingest::kept;
+use crate::ingest::read::{self, Segments};
 use crate::ingest::stages::{StageTracker, blocking_with_permit, observe};
 use crate::name::CatalogName;
 use crate::snapshot::{KnownSegments, Snapshot};
 use crate::store::{
-    BlobPin, Counts, Finished, NewRevision, Revision, RevisionId, SourceIdentity, Store, StoreError,
+    BlobPin, Counts, Finished, NewRevision, Revision, RevisionId, SourceIdentity, Store,
 };
 use ::images::digest::Digest;
 use fbc::problem::Problem;
@@ -93,6 +94,9 @@ pub(super) fn write_revision(
     let started = Instant::now();
     let segments = Segments::Made(before.and_then(KnownSegments::of));
     let mut writer = store.write_revision().map_err(PassError::at(Stage::Read))?;
+    writer
+        .keep_pieces(&kept::program())
+        .map_err(PassError::at(Stage::Read))?;
     let mut digests = HashMap::new();
     let mut metas = 0;
     let (mut catalog, counts) = read::read(&files, &segments, |done| {
@@ -102,14 +106,7 @@ pub(super) fn write_revision(
             }
             metas += 1;
         }
-        let lines = writer.append_metas(
-            &done.output.lines,
-            &done.segments,
-            &done.output.metas,
-            &done.stored,
-        )?;
-        let messages = writer.append_messages(&done.encoder.messages)?;
-        Ok::<_, StoreError>(Base { lines, messages })
+        writer.append(&done.made())
     })
     .map_err(PassError::at(Stage::Read))?;
     observe(Stage::Read, started);

@@ -29,6 +29,7 @@ mod follow;
 mod followed;
 mod history;
 mod images;
+mod kept;
 mod labels;
 mod load;
 mod make_revision;

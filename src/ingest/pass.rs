@@ -22,8 +22,8 @@ use crate::ingest::read_unchanged::read_unchanged_in_turns;
 use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
 use crate::ingest::wait_until_quiet::wait_until_quiet;
-use crate::ingest::{curate, sqlite};
-use crate::snapshot::{Publisher, Snapshot};
+use crate::ingest::{curate, kept, sqlite};
+use crate::snapshot::{KnownPieces, Publisher, Snapshot};
 use crate::store::Revision;
 use crate::store::fleet::Lease;
 use ::images::digest::Digest;
@@ -123,6 +123,12 @@ impl Pass<'_> {
         served.filter(|served| self.followed.is_source_of(served.revision()))
     }
 
+    /// Finds what the served revision has, as far as this is known. This blocks.
+    fn known(&self) -> impl Fn() -> Option<KnownPieces> + Clone + Send + 'static {
+        let (store, served) = (self.context.store.clone(), self.publisher.snapshot());
+        move || KnownPieces::of(&store, served.clone()?, &kept::program())
+    }
+
     /// Notes the digest of the source. Whether the served revision is at it.
     fn is_served(&mut self, digest: Digest) -> bool {
         *self.found = Some(digest);
@@ -219,7 +225,13 @@ impl Pass<'_> {
         self.stages.enter(Stage::Unpack);
         let permit = self.context.read_permit().await;
         let (store, limits) = (&self.context.store, &self.context.limits);
-        let unpacking = pulled.unpack(store.contents(), store.temporary(), limits, &permit);
+        let unpacking = pulled.unpack(
+            store.contents(),
+            store.temporary(),
+            limits,
+            &permit,
+            self.known(),
+        );
         let files = self.stages.run(Stage::Unpack, unpacking).await;
         (permit, files)
     }
@@ -228,27 +240,34 @@ impl Pass<'_> {
         let rules = FolderRules::new(&self.followed.folder, &self.context.limits);
         // The current revision is better than half of the next one. Others may read
         // during the wait.
-        if self.current().is_some() {
+        let mut is_new = true;
+        if let Some(current) = self.current() {
             let (root, own) = (path.to_owned(), rules.clone());
             let waiting = blocking(Stage::Resolve, move || {
                 wait_until_quiet(&root, &own).map_err(PassError::at(Stage::Resolve))
             });
-            self.stages.run(Stage::Resolve, waiting).await?;
+            let written = self.stages.run(Stage::Resolve, waiting).await?;
+            let last_pass = self.publisher.status().last_pass;
+            let last_pass = last_pass.unwrap_or(current.revision().committed);
+            is_new = written.is_some_and(|written| written > last_pass);
         }
         let permit = self.context.read_permit().await;
-        let (root, own) = (path.to_owned(), rules.clone());
-        let resolving = blocking_with_permit(Stage::Resolve, &permit, move || {
-            files::digest_of_folder(&root, &own).map_err(PassError::at(Stage::Resolve))
-        });
-        let digest = self.stages.run(Stage::Resolve, resolving).await?;
-        if self.is_served(digest) {
-            return Ok(None);
+        // A folder that was written to is copied at once: its digest comes with the copy.
+        if !is_new {
+            let (root, own) = (path.to_owned(), rules.clone());
+            let resolving = blocking_with_permit(Stage::Resolve, &permit, move || {
+                files::digest_of_folder(&root, &own).map_err(PassError::at(Stage::Resolve))
+            });
+            let digest = self.stages.run(Stage::Resolve, resolving).await?;
+            if self.is_served(digest) {
+                return Ok(None);
+            }
         }
         let (root, own) = (path.to_owned(), rules.clone());
         let temporary = self.context.store.temporary();
         let copy = {
-            let (root, temporary) = (root.clone(), temporary.clone());
-            move || FolderCopy::of(&root, &own, &temporary)
+            let (root, temporary, known) = (root.clone(), temporary.clone(), self.known());
+            move || FolderCopy::of(&root, &own, &temporary, known().map(Arc::new))
         };
         let permits = &self.context.read_permits;
         let copying = read_unchanged_in_turns(permits, permit, path, &rules, copy);
@@ -258,7 +277,9 @@ impl Pass<'_> {
         });
         // The folder may have changed meanwhile: the copy decides.
         let (digest, files) = self.stages.run(Stage::Unpack, unpacking).await?;
-        *self.found = Some(digest);
+        if self.is_served(digest) {
+            return Ok(None);
+        }
         Ok(Some(Input {
             before: self.publisher.snapshot(),
             digest,
@@ -280,9 +301,11 @@ impl Pass<'_> {
         stages.enter(Stage::Unpack);
         let permit = context.read_permit().await;
         let (selected, limits) = (curation.clone(), context.limits.clone());
-        let temporary = context.store.temporary();
+        let (temporary, known) = (context.store.temporary(), self.known());
         let selecting = blocking_with_permit(Stage::Unpack, &permit, move || {
-            curate::files(&selected, &snapshots, &limits, &temporary)
+            let mut files = curate::files(&selected, &snapshots, &limits, &temporary)?;
+            files.known = known().map(Arc::new);
+            Ok(files)
         });
         let files = stages.run(Stage::Unpack, selecting).await?;
         // A selection from valid packages must be valid.

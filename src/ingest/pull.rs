@@ -23,6 +23,7 @@ use crate::ingest::origin::Origin;
 use crate::ingest::pull_progress;
 use crate::ingest::sqlite;
 use crate::ingest::stages::{blocking, blocking_with_permit};
+use crate::snapshot::KnownPieces;
 use crate::store::content::{BlobPin, Contents};
 use ::images::digest::Digest;
 use ::images::layers::{Limits, SearchBudget, UnpackError};
@@ -67,19 +68,27 @@ impl Pulled {
         other && !self.covered.is_empty()
     }
 
-    /// The files under the catalog folder.
+    /// The files under the catalog folder. `known` finds what an earlier revision has.
     pub(super) async fn unpack(
         &self,
         store: &Contents,
         temporary: PathBuf,
         limits: &Limits,
         permit: &ReadPermit,
+        known: impl FnOnce() -> Option<KnownPieces> + Send + 'static,
     ) -> Result<CatalogFiles, PassError> {
         let (layers, covered) = (self.layers.clone(), self.covered.len());
         let (folder, limits) = (self.folder.clone(), limits.clone());
         let store = store.clone();
         blocking_with_permit(Stage::Unpack, permit, move || {
-            let files = files::of_image(&layers, covered, &folder, &limits, &temporary);
+            let files = files::of_image(
+                &layers,
+                covered,
+                &folder,
+                &limits,
+                &temporary,
+                known().map(Arc::new),
+            );
             if let Err(FilesError::Unpack(UnpackError::Read { .. })) = &files {
                 // An unreadable blob must not fail every later pass: the next one
                 // pulls it again.

@@ -15,13 +15,13 @@ use crate::ingest::done::{Done, PIECE};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::ordered::ordered;
 use crate::snapshot::KnownSegments;
-use crate::store::{Counts, Segmenter, Stored};
+use crate::store::{Base, Counts, Segmenter, Stored};
 use ::images::digest::Digest;
 use fbc::document::{Blobs, Defect, Located};
 use fbc::fields::{Fields, MAX_SCHEMAS};
 use fbc::graph;
 use fbc::problem::{Code, DocumentPosition, Problem, Severity, Subject};
-use fbc::read::{Piece, Reader, pieces};
+use fbc::read::{Format, Piece, Reader, pieces};
 
 /// The number of pieces by which workers may be ahead of the writer.
 const WINDOW: usize = 6;
@@ -31,16 +31,10 @@ const MAX_PROBLEMS: usize = 10_000;
 /// package: more than are ever listed.
 const MAX_DEFECTS: usize = 2 * graph::MAX_PROBLEMS;
 
-/// Where a piece's bytes lie in the revision's files.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Base {
-    pub(super) lines: u64,
-    pub(super) messages: u64,
-}
-
-/// Whether deflate segments are made of the lines.
+/// Whether deflate segments are made of the lines, and kept for the next revision
+/// with all else that was made.
 pub(super) enum Segments {
-    /// None are made.
+    /// None are made, and nothing is kept.
     Omitted,
     /// They are copied where they are known, and made where not.
     Made(Option<KnownSegments>),
@@ -70,11 +64,16 @@ pub(super) fn read<E>(
         |(reader, segmenter), (file, piece, bytes, early)| {
             let mut done = early.unwrap_or_else(|| {
                 let mut done = recycled.lock().pop().unwrap_or_default();
-                done.read(reader, &piece, &bytes);
+                done.take(reader, &piece, &bytes, files.known.as_deref());
                 done
             });
             done.file = file;
-            store(&mut done, segments, segmenter);
+            if !done.is_copied() {
+                store(&mut done, segments, segmenter);
+            }
+            if let Segments::Made(_) = segments {
+                done.keep(&piece, &bytes);
+            }
             done
         },
         |mut done| {
@@ -99,11 +98,26 @@ fn pieces_of(
         contents, early, ..
     } = files;
     (0_u32..).zip(contents).flat_map(move |(file, content)| {
-        let pieces = (0..).zip(pieces(content, PIECE));
-        pieces.map(move |(number, piece)| {
-            let bytes = content.slice(piece.range.clone());
-            (file, piece, bytes, early.take(file, number))
-        })
+        // Of a file that was left out of the spool, the content is not there.
+        let copied = early.whole(file).map(|count| {
+            (0..count).map(move |number| {
+                let (range, format) = (0..0, Format::Json);
+                let none = Piece { range, format };
+                (file, none, Bytes::new(), early.take(file, number))
+            })
+        });
+        let read = copied.is_none().then(|| {
+            (0..)
+                .zip(pieces(content, PIECE))
+                .map(move |(number, piece)| {
+                    let bytes = content.slice(piece.range.clone());
+                    (file, piece, bytes, early.take(file, number))
+                })
+        });
+        copied
+            .into_iter()
+            .flatten()
+            .chain(read.into_iter().flatten())
     })
 }
 
@@ -380,13 +394,13 @@ mod tests {
         }
         let temporary = tempfile::tempdir().unwrap();
         let rules = FolderRules::default();
-        let copy = FolderCopy::of(folder.path(), &rules, temporary.path()).unwrap();
+        let copy = FolderCopy::of(folder.path(), &rules, temporary.path(), None).unwrap();
         let (_, early) = copy.files(folder.path(), temporary.path()).unwrap();
         let plain = CatalogFiles::new(early.paths.clone(), early.contents.clone());
         let [early, plain] = [early, plain].map(|files| {
             let mut lines = Vec::new();
             let sink = |done: &Done| {
-                lines.extend_from_slice(&done.output.lines);
+                lines.extend_from_slice(done.lines());
                 Ok::<_, std::convert::Infallible>(Base::default())
             };
             let Ok((catalog, counts)) = read(&files, &Segments::Omitted, sink);

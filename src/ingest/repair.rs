@@ -55,16 +55,26 @@ impl Repairer {
         damage: &Damage,
     ) {
         snapshot.set_encoded(encoding, None);
+        self.drop_files(snapshot, encoding.files(), name, damage)
+            .await;
+        self.publisher.announce();
+    }
+
+    /// Removes a damaged file that the revision does without.
+    pub(super) async fn drop_file(&self, snapshot: &Snapshot, name: &str, damage: &Damage) {
+        self.drop_files(snapshot, &[name], name, damage).await;
+    }
+
+    async fn drop_files(&self, snapshot: &Snapshot, files: &[&str], name: &str, damage: &Damage) {
         self.tell(name, &damage.to_string());
         let store = &self.context.store;
-        for file in encoding.files() {
+        for file in files {
             let removed = store.remove_file(snapshot.revision().id, file);
             if let Err(error) = removed.await {
                 tracing::warn!(%error, "cannot remove a damaged file");
             }
         }
         self.note(vec![damage.to_string()], Repair::Done);
-        self.publisher.announce();
     }
 
     /// Takes a revision with a damaged file from all clients. The regular

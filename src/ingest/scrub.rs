@@ -17,7 +17,7 @@ use crate::ingest::repair::Repairer;
 use crate::ingest::retry::sleep;
 use crate::snapshot::{ImagePublisher, Publisher, Snapshot};
 use crate::store::content::OpenBlob;
-use crate::store::{Damage, Encoding, FileSum, RevisionId, Stamps};
+use crate::store::{Damage, Encoding, FileSum, PIECES, RevisionId, Stamps};
 use ::images::digest::Hasher;
 
 /// The time between two looks at sizes and dates.
@@ -181,6 +181,10 @@ impl Scrubber {
                     self.repairer
                         .drop_encoding(snapshot, encoding, &name, &damage)
                         .await;
+                }
+                // No client waits for it: it is left out, and answers go on.
+                None if name == PIECES => {
+                    self.repairer.drop_file(snapshot, &name, &damage).await;
                 }
                 None => return self.repairer.withdraw(revision.id, &name, &damage).await,
             }

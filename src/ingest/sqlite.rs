@@ -25,7 +25,7 @@ pub(super) fn of_folder(
     rules: &FolderRules,
     temporary: &Path,
 ) -> Result<(Digest, CatalogFiles), FilesError> {
-    let copy = read_unchanged(root, rules, || FolderCopy::of(root, rules, temporary))?;
+    let copy = read_unchanged(root, rules, || FolderCopy::of(root, rules, temporary, None))?;
     of_copy(copy, root, rules, temporary)
 }
 

@@ -80,20 +80,28 @@ impl FolderState {
 }
 
 /// Waits until nobody has written to a folder for a while, and refuses one that
-/// somebody writes to all the time.
-pub(super) fn wait_until_quiet(root: &Path, rules: &FolderRules) -> Result<(), FilesError> {
+/// somebody writes to all the time. Returns when a file was last written to.
+pub(super) fn wait_until_quiet(
+    root: &Path,
+    rules: &FolderRules,
+) -> Result<Option<SystemTime>, FilesError> {
     wait_at_most(LONGEST, root, rules)
 }
 
-fn wait_at_most(longest: Duration, root: &Path, rules: &FolderRules) -> Result<(), FilesError> {
+fn wait_at_most(
+    longest: Duration,
+    root: &Path,
+    rules: &FolderRules,
+) -> Result<Option<SystemTime>, FilesError> {
     let begin = Instant::now();
     loop {
         let state = FolderState::at(root, rules)?;
+        let last = state.last.as_ref().map(|last| last.time);
         if !state.is_fresh() {
-            return Ok(());
+            return Ok(last);
         }
         if begin.elapsed() >= longest {
-            return state.refused(root, rules);
+            return state.refused(root, rules).map(|()| last);
         }
         thread::sleep(STEP);
     }

@@ -14,14 +14,17 @@ pub(super) const SEGMENTS: &str = "metas.deflate";
 pub(super) const MESSAGES: &str = "messages.pb";
 pub(super) const QUERIES: &str = "queries.jsonl";
 pub(super) const INDEX: &str = "index.bin";
+/// What was made of each piece of the catalog's files, for the next revision.
+pub const PIECES: &str = "pieces.bin";
 
 /// The names of the files of a revision, without those in other encodings.
-pub const FILES: [&str; 7] = [
+pub const FILES: [&str; 8] = [
     METAS,
     SEGMENTS,
     MESSAGES,
     QUERIES,
     INDEX,
+    PIECES,
     RECORD,
     IMAGE_RECORD,
 ];

@@ -13,8 +13,9 @@ use crate::answers::index::{self, Index, MetaIndex};
 use crate::answers::outline::Outline;
 use crate::store::disk::{DiskError, protect, sync_folder};
 use crate::store::output::{Flusher, Output};
+use crate::store::pieces::{self, Part, PieceKey, Program};
 use crate::store::revision::FileSum;
-use crate::store::revision_files::{INDEX, MESSAGES, METAS, QUERIES, SEGMENTS};
+use crate::store::revision_files::{INDEX, MESSAGES, METAS, PIECES, QUERIES, SEGMENTS};
 use crate::store::summing::Summing;
 use crate::store::{Damage, Store, StoreError};
 use ::images::digest::{Digest, Hasher};
@@ -28,6 +29,7 @@ pub struct RevisionWriter {
     segments: Output,
     messages: Output,
     queries: Output,
+    pieces: Output,
     /// Schemas and package names, each once.
     texts: IndexSet<Box<str>>,
     index: Vec<MetaIndex>,
@@ -64,6 +66,41 @@ pub struct Finished {
     pub outline: Option<Outline>,
 }
 
+/// What was made of a piece of a file.
+pub struct Made<'a> {
+    /// Canonical lines.
+    pub lines: &'a [u8],
+    /// Their segments.
+    pub segments: &'a [u8],
+    /// Parts of messages.
+    pub messages: &'a [u8],
+    /// One for each line.
+    pub metas: &'a [Meta],
+    /// Facts about each line.
+    pub stored: &'a [Stored],
+    /// What is kept for the next revision.
+    pub kept: Option<Kept<'a>>,
+}
+
+/// What is kept of a piece besides its bytes in the files of the revision.
+pub struct Kept<'a> {
+    /// The key of the piece.
+    pub key: PieceKey,
+    /// The CRC-32 of lines, segments and messages.
+    pub crcs: [u32; 3],
+    /// What else was made of it. No place in it depends on what comes before.
+    pub content: &'a [u8],
+}
+
+/// Where the bytes that were made of a piece lie in the files of the revision.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Base {
+    /// The lines.
+    pub lines: u64,
+    /// The parts of messages.
+    pub messages: u64,
+}
+
 /// Facts about a meta's line that are stored beside it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored {
@@ -90,6 +127,7 @@ impl Store {
             segments: open(SEGMENTS)?,
             messages: open(MESSAGES)?,
             queries: open(QUERIES)?,
+            pieces: open(PIECES)?,
             texts: IndexSet::new(),
             index: Vec::new(),
             content: Hasher::default(),
@@ -99,24 +137,39 @@ impl Store {
 }
 
 impl RevisionWriter {
-    /// Appends metas in catalog order: their lines, their segments, and facts
-    /// about each. Returns the offset of the lines.
-    pub fn append_metas(
-        &mut self,
-        lines: &[u8],
-        segments: &[u8],
-        metas: &[Meta],
-        stored: &[Stored],
-    ) -> Result<u64, StoreError> {
-        let start = self.metas.length();
-        self.metas.append(lines)?;
-        self.segments.append(segments)?;
+    /// Keeps what this program makes of each piece, for its next revision.
+    pub fn keep_pieces(&mut self, program: &Program) -> Result<(), StoreError> {
+        self.pieces.append(program.as_bytes())
+    }
+
+    /// Appends what was made of the next piece in catalog order.
+    pub fn append(&mut self, made: &Made<'_>) -> Result<Base, StoreError> {
+        let starts = [&self.metas, &self.segments, &self.messages].map(Output::length);
+        self.metas.append(made.lines)?;
+        self.segments.append(made.segments)?;
+        self.messages.append(made.messages)?;
+        if let Some(kept) = &made.kept
+            && (1..pieces::LARGEST).contains(&self.pieces.length())
+        {
+            let lengths = [made.lines, made.segments, made.messages].map(|part| part.len() as u64);
+            let part = |of: usize| Part {
+                start: starts[of],
+                length: lengths[of],
+                crc: kept.crcs[of],
+            };
+            let record = pieces::Record {
+                key: kept.key,
+                parts: [part(0), part(1), part(2)],
+                content: kept.content,
+            };
+            self.pieces.append(&pieces::encode(&record))?;
+        }
         let texts = &mut self.texts;
         let mut number = |text: &str| match texts.get_index_of(text) {
             Some(known) => index::number(known),
             None => index::number(texts.insert_full(text.into()).0),
         };
-        for (meta, stored) in metas.iter().zip(stored) {
+        for (meta, stored) in made.metas.iter().zip(made.stored) {
             self.content.update(stored.digest.as_bytes());
             self.index.push(MetaIndex {
                 schema: number(meta.schema()),
@@ -127,7 +180,8 @@ impl RevisionWriter {
                 crc: stored.crc,
             });
         }
-        Ok(start)
+        let [lines, _, messages] = starts;
+        Ok(Base { lines, messages })
     }
 
     /// The metas so far of other schemas than these, sorted: the numbers of
@@ -150,11 +204,9 @@ impl RevisionWriter {
         u32::try_from(self.index.len()).unwrap_or(u32::MAX)
     }
 
-    /// Appends message parts and returns their offset.
-    pub fn append_messages(&mut self, bytes: &[u8]) -> Result<u64, StoreError> {
-        let start = self.messages.length();
-        self.messages.append(bytes)?;
-        Ok(start)
+    /// Appends messages.
+    pub fn append_messages(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.messages.append(bytes)
     }
 
     /// The message parts so far.
@@ -203,6 +255,7 @@ impl RevisionWriter {
             (SEGMENTS, &self.segments),
             (MESSAGES, &self.messages),
             (QUERIES, &self.queries),
+            (PIECES, &self.pieces),
         ] {
             sums.insert(name.to_owned(), output.finish()?);
         }

@@ -200,6 +200,25 @@ fn a_flipped_byte_in_an_encoded_file_is_found_and_the_file_encoded_again() {
     assert_eq!(almanac.status("a")["revision"]["id"], revision);
 }
 
+/// No client waits for this file.
+#[test]
+fn a_flipped_byte_in_what_the_next_revision_copies_takes_no_answer_away() {
+    let place = Place::new();
+    let mut almanac = Almanac::start(&place.config(OFTEN));
+    almanac.until_whole("a");
+    let before = answers(&mut almanac);
+    let revision = almanac.status("a")["revision"]["id"].clone();
+    let path = file(&almanac, "pieces.bin");
+    flip(&path);
+    until_repaired(&mut almanac, "pieces.bin");
+    assert!(answers(&mut almanac) == before);
+    assert!(!path.exists());
+    let counted = "almanac_stored_damage_total{catalog=\"a\",file=\"pieces.bin\"} 1\n";
+    assert!(almanac.metrics().contains(counted));
+    almanac.until_whole("a");
+    assert_eq!(almanac.status("a")["revision"]["id"], revision);
+}
+
 /// Encodings are added after the publication, and count as the other files do.
 #[test]
 fn a_written_encoded_file_is_noticed_by_its_date() {

@@ -5,6 +5,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::problem::{Code, DocumentPosition};
 use crate::text::json::typed::fields;
 
@@ -17,7 +19,7 @@ pub const OLM_SCHEMAS: [&str; 4] = [
 ];
 
 /// All blobs of a catalog, by kind, in catalog order.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Blobs {
     /// `olm.package` blobs.
     pub packages: Vec<Located<PackageBlob>>,
@@ -35,7 +37,7 @@ pub struct Blobs {
 }
 
 /// A blob and where it came from.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Located<T> {
     /// The blob.
     pub blob: T,
@@ -62,7 +64,7 @@ impl<T> Located<T> {
 }
 
 /// Something wrong with one blob alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Defect {
     /// Kind of the defect.
     pub code: Code,
@@ -79,7 +81,7 @@ impl Defect {
 }
 
 /// An `olm.package` blob.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct PackageBlob {
     /// Its name; empty when it has none.
     pub name: String,
@@ -90,7 +92,7 @@ pub struct PackageBlob {
 }
 
 /// An `olm.channel` blob.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ChannelBlob {
     /// Its name; empty when it has none.
     pub name: String,
@@ -103,7 +105,7 @@ pub struct ChannelBlob {
 }
 
 /// An entry of a channel.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryBlob {
     /// The name of its bundle.
     pub name: String,
@@ -123,7 +125,7 @@ fields!(EntryBlob {
 });
 
 /// An `olm.bundle` blob.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent facts about a blob"
@@ -157,7 +159,7 @@ pub struct BundleBlob {
 }
 
 /// The source of a bundle's `ClusterServiceVersion`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CsvSource {
     /// The bundle has none.
     #[default]
@@ -169,18 +171,7 @@ pub enum CsvSource {
 }
 
 /// A group, version and kind.
-#[derive(
-    Clone,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Gvk {
     /// The API group.
     pub group: String,
@@ -193,7 +184,7 @@ pub struct Gvk {
 fields!(Gvk { group = "group", version = "version", kind = "kind" });
 
 /// An `olm.deprecations` blob.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct DeprecationsBlob {
     /// Its package; empty when it has none.
     pub package: String,
@@ -204,7 +195,7 @@ pub struct DeprecationsBlob {
 }
 
 /// A blob with the support phases of a package.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct LifecycleBlob {
     /// Its package.
     pub package: String,
@@ -213,7 +204,7 @@ pub struct LifecycleBlob {
 }
 
 /// One deprecation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeprecationBlob {
     /// `olm.package`, `olm.channel` or `olm.bundle`.
     pub schema: String,

@@ -81,21 +81,47 @@ pub struct SchemaFields {
 }
 
 /// The fields of the blobs so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Stored")]
 pub struct Fields {
     /// The schemas in catalog order.
     pub schemas: Vec<SchemaFields>,
+    #[serde(skip)]
     numbers: HashMap<Box<str>, usize>,
     /// The first document of each schema: its number and line in the piece, from
     /// 1.
     first: Vec<(u32, u32)>,
     /// The schema of the last blob.
+    #[serde(skip)]
     last: usize,
     /// The number of fields of all schemas.
     count: usize,
     /// Schemas that lack some fields for their number or length; `None` when whole
     /// schemas are missing.
     pub omitted: Vec<Option<Box<str>>>,
+}
+
+/// What is stored of [`Fields`]: the rest follows from it.
+#[derive(Deserialize)]
+struct Stored {
+    schemas: Vec<SchemaFields>,
+    first: Vec<(u32, u32)>,
+    count: usize,
+    omitted: Vec<Option<Box<str>>>,
+}
+
+impl From<Stored> for Fields {
+    fn from(stored: Stored) -> Self {
+        let names = stored.schemas.iter().map(|schema| schema.schema.clone());
+        Self {
+            numbers: names.zip(0..).collect(),
+            last: 0,
+            schemas: stored.schemas,
+            first: stored.first,
+            count: stored.count,
+            omitted: stored.omitted,
+        }
+    }
 }
 
 impl Fields {

@@ -316,7 +316,7 @@ fn read(
     }
     let no_files = |error| failed(PassError::at(Stage::Unpack)(error));
     let temporary = store.temporary();
-    let files = files::of_image(&layers, 0, folder, limits, &temporary).map_err(no_files)?;
+    let files = files::of_image(&layers, 0, folder, limits, &temporary, None).map_err(no_files)?;
     let files = sqlite::migrated(files, &temporary, limits).map_err(no_files)?;
     unpacked()?;
     let stages = StageTracker::at(Stage::Read);

@@ -1,5 +1,7 @@
 //! The content of a piece.
 
+use serde::{Deserialize, Serialize};
+
 use crate::document::Blobs;
 use crate::fields::Fields;
 use crate::problem::{Code, Problem};
@@ -77,7 +79,7 @@ impl Output {
 
 /// The identity of a blob, and the length of its line. Kept small: a catalog
 /// may have a blob in every few bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     /// Schema, package and name, one behind the other.
     texts: Box<str>,

@@ -1,8 +1,9 @@
 //! Joins a fleet: several replicas over one database and one bucket.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -28,6 +29,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) async fn join(
     config: &Config,
     store: &Store,
+    retry_now: &watch::Sender<()>,
     followers: &TaskTracker,
     stopping: &CancellationToken,
 ) -> anyhow::Result<Option<Membership>> {
@@ -59,9 +61,16 @@ pub(super) async fn join(
         name: settings.name.clone(),
         database: settings.database.to_string(),
         objects: settings.objects.location.to_string(),
-        ..FleetStatus::default()
+        replicas: 0,
+        follows: Vec::new(),
+        behind: Vec::new(),
+        lagging: Vec::new(),
+        answered: None,
+        heard: Instant::now(),
+        stale: settings.stale,
+        error: None,
     };
-    let membership = Membership::new(fleet, status, unverified);
+    let membership = Membership::new(fleet, status, unverified, retry_now.clone());
     followers.spawn(ingest::beat(membership.clone(), stopping.clone()));
     Ok(Some(membership))
 }

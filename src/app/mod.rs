@@ -91,7 +91,8 @@ pub async fn run(
     let cluster = Box::pin(cluster).await?;
     let complete = cluster.complete(&config);
     let mut context = pass_context(&complete, &store, &catalogs)?;
-    context.membership = fleet::join(&config, &store, &followers, &stopping).await?;
+    context.membership =
+        fleet::join(&config, &store, &context.retry_now, &followers, &stopping).await?;
 
     let (drain, draining) = watch::channel(false);
     let limits = config.connections.clone();
@@ -111,7 +112,8 @@ pub async fn run(
         followers: followers.clone(),
         stopping: stopping.clone(),
     };
-    let fleet_status = context.membership.as_ref().map(Membership::status);
+    let membership = context.membership.clone();
+    let fleet_status = membership.as_ref().map(Membership::status);
     let retry_now = context.retry_now.clone();
     let mut manager = CatalogManager::new(shared, context, complete.registries.clone());
     // Boxed: its state is large.
@@ -124,6 +126,7 @@ pub async fn run(
     let (pages, origins) = (config.pages.clone(), config.origins.clone());
     let announced = cluster.announcements();
     let api = http::Service::new(catalogs.clone(), access, origins, pages, announced, pulling);
+    let api = api.revalidated(config.fleet.is_some());
     let port = ports.http;
     servers.spawn(port.serve(api, limits.clone(), stopping.clone(), connections.clone()));
     if let Some(webhook) = ports.webhook {
@@ -158,6 +161,7 @@ pub async fn run(
         status,
         drain: longest,
         retry_now,
+        membership,
     };
     let reloading = tokio::spawn(reload.follow(hangup, stopping.clone()));
 

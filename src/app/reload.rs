@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::catalog_manager::CatalogManager;
 use crate::app::cluster::ClusterReader;
 use crate::config::{Config, Written};
+use crate::ingest::Membership;
 use crate::serve::admin::Configuration;
 use ::images::digest::Digest;
 
@@ -48,6 +49,8 @@ pub(super) struct Reload {
     pub(super) drain: watch::Sender<Duration>,
     /// Makes failing catalogs retry at once.
     pub(super) retry_now: watch::Sender<()>,
+    /// The place of this replica in a fleet, if it is in one.
+    pub(super) membership: Option<Membership>,
 }
 
 impl Reload {
@@ -80,7 +83,7 @@ impl Reload {
             if self.written.file().is_none() {
                 if requested {
                     tracing::warn!("there is no configuration file to reload");
-                    self.retry_now.send_replace(());
+                    self.retry();
                 }
                 continue;
             }
@@ -106,7 +109,7 @@ impl Reload {
             let before = self.files.clone();
             refused = !self.reload(false).await;
             if requested {
-                self.retry_now.send_replace(());
+                self.retry();
             }
             // A change during the reload shows at the next check.
             let others = self.files != before;
@@ -115,6 +118,14 @@ impl Reload {
             } else {
                 now
             };
+        }
+    }
+
+    /// Makes failing catalogs retry at once, whichever replica follows them.
+    fn retry(&self) {
+        self.retry_now.send_replace(());
+        if let Some(membership) = self.membership.clone() {
+            tokio::spawn(async move { membership.ask_for_retries().await });
         }
     }
 

@@ -158,6 +158,9 @@ pub enum ConfigError {
          and objects = \"s3://...\", or neither for a single node"
     )]
     Fleet(&'static str, &'static str),
+    /// A time after which every missed beat would make a replica unready.
+    #[error("[fleet] stale must be at least 30s: the database is asked every two seconds")]
+    Stale,
     /// A fleet that follows nothing.
     #[error("a fleet follows its catalogs: remove offline = true, or database and objects")]
     OfflineFleet,

@@ -679,6 +679,7 @@ fn the_sample_shows_the_defaults() {
         "#database",
         "#objects",
         "#credentials_file",
+        "#stale",
         "#token_key_files",
         "#name_prefix",
         "#webhook",

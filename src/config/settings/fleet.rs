@@ -1,14 +1,18 @@
 //! The settings of a fleet: several replicas over one database and one bucket.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::config::error::ConfigError;
 use crate::config::layer::layer;
-use crate::config::value::{ValueError, deserialized_from_text};
+use crate::config::value::{Timeout, ValueError, deserialized_from_text};
 use crate::objects::{self, CredentialSource, Location};
 use crate::store::fleet::{self, Database};
+
+/// The shortest `stale`: some missed beats are no reason to move clients.
+const SHORTEST_STALE: Duration = Duration::from_secs(30);
 
 /// The database of a fleet, as it is written. Its `Debug` output has no password.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +32,8 @@ pub struct FleetSettings {
     pub credentials_file: Option<PathBuf>,
     /// Certificates to trust besides the system's, in PEM.
     pub ca_files: Option<Vec<PathBuf>>,
+    /// After this time without an answer of the database, the replica is not ready.
+    pub stale: Option<Timeout>,
 }
 
 impl FleetSettings {
@@ -47,6 +53,10 @@ impl FleetSettings {
             (None, None) if self.is_empty() => return Ok(None),
             (None, None) => return Err(ConfigError::Fleet("[fleet]", "database")),
         };
+        let stale = self.stale.map(|Timeout(time)| time);
+        if stale.is_some_and(|time| time < SHORTEST_STALE) {
+            return Err(ConfigError::Stale);
+        }
         let ca_files = self.ca_files.unwrap_or_default();
         let credentials = match self.credentials_file {
             Some(file) => CredentialSource::File(file),
@@ -62,6 +72,7 @@ impl FleetSettings {
                 ca_files,
             },
             name,
+            stale,
         }))
     }
 
@@ -69,6 +80,7 @@ impl FleetSettings {
         let ca_files = self.ca_files.as_ref();
         self.password_file.is_none()
             && self.credentials_file.is_none()
+            && self.stale.is_none()
             && ca_files.is_none_or(Vec::is_empty)
     }
 
@@ -106,7 +118,7 @@ impl std::str::FromStr for WrittenObjects {
     }
 }
 
-layer!(FleetSettings: password_file, credentials_file, ca_files);
+layer!(FleetSettings: password_file, credentials_file, ca_files, stale);
 
 deserialized_from_text! {
     WrittenDatabase, "a database such as \"postgres://almanac@db.example/almanac\"";

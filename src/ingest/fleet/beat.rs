@@ -6,10 +6,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::membership::Membership;
-use crate::store::fleet::{Beat, FleetError, Generation, Lease, ReplicaId, TrackId};
+use crate::store::fleet::{Beat, FleetError, Generation, Lease, RETRY, ReplicaId, TrackId};
 
 /// The time between two beats.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// The same while something is announced whose moment may be set at any time.
+const SHORT_INTERVAL: Duration = Duration::from_millis(500);
 /// A replica lives so long after a beat. Without another one it stops its passes.
 const LIFE: Duration = Duration::from_secs(6);
 /// The longest time of one beat.
@@ -67,8 +69,13 @@ pub async fn beat(membership: Membership, stop: CancellationToken) {
         if last.elapsed() >= LIFE {
             set_leases(&membership, &[]);
         }
+        let interval = if membership.has_pending() {
+            SHORT_INTERVAL
+        } else {
+            INTERVAL
+        };
         tokio::select! {
-            () = tokio::time::sleep(INTERVAL) => {}
+            () = tokio::time::sleep(interval) => {}
             () = membership.nudged() => {}
             () = stop.cancelled() => break,
         }
@@ -120,7 +127,7 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
     // Last, so that whoever gets a lease knows what was published before.
     set_leases(membership, &beat.leases);
     fleet_metrics::members(beat.live, beat.leases.len());
-    membership.note(Ok(beat.live));
+    membership.note(Ok(&beat));
     Ok(())
 }
 
@@ -242,8 +249,12 @@ async fn listen(membership: Membership, stop: CancellationToken) {
         match membership.fleet().listen().await {
             Ok(mut listener) => {
                 membership.nudge();
-                while listener.recv().await.is_ok() {
-                    membership.nudge();
+                while let Ok(notification) = listener.recv().await {
+                    if notification.payload() == RETRY {
+                        membership.retry();
+                    } else {
+                        membership.nudge();
+                    }
                 }
             }
             Err(error) => tracing::debug!(%error, "changes are heard of by beats only"),

@@ -13,8 +13,12 @@ use crate::ingest::images::options::{ImageOptions, Mirror};
 use crate::name::CatalogName;
 use crate::snapshot::FleetStatus;
 use crate::store::RevisionId;
-use crate::store::fleet::{Fleet, FleetError, Generation, GenerationId, Lease, ReplicaId, TrackId};
+use crate::store::fleet::{
+    Beat, Fleet, FleetError, Generation, GenerationId, Lease, ReplicaId, TrackId,
+};
 
+/// A replica that lacks for so long what others show should get no clients.
+const LAG: Duration = Duration::from_secs(10);
 /// How long a new holder waits for what the one before has begun.
 const INHERIT: Duration = Duration::from_secs(60);
 
@@ -34,6 +38,10 @@ struct Inner {
     /// The fleet whose numbers the data folder has, while it is not known whether the
     /// database is of the same.
     unverified: Mutex<Option<String>>,
+    /// Since when clients do not see what they should.
+    behind: Mutex<BTreeMap<TrackKey, Instant>>,
+    /// Makes failing catalogs of this replica retry at once.
+    retry_now: watch::Sender<()>,
 }
 
 /// A catalog and what makes its configuration differ from others of its name.
@@ -80,7 +88,12 @@ impl TrackState {
 impl Membership {
     /// A place in a fleet, which [`beat`](crate::ingest::fleet::beat) takes. `unverified`
     /// names the fleet of the data folder when the database did not answer.
-    pub fn new(fleet: Fleet, status: FleetStatus, unverified: Option<String>) -> Self {
+    pub fn new(
+        fleet: Fleet,
+        status: FleetStatus,
+        unverified: Option<String>,
+        retry_now: watch::Sender<()>,
+    ) -> Self {
         Self(Arc::new(Inner {
             fleet,
             tracks: Mutex::default(),
@@ -89,6 +102,8 @@ impl Membership {
             me: watch::Sender::new(None),
             status: watch::Sender::new(status),
             unverified: Mutex::new(unverified),
+            behind: Mutex::default(),
+            retry_now,
         }))
     }
 
@@ -124,29 +139,55 @@ impl Membership {
     }
 
     /// Notes what a beat has shown, or why it failed.
-    pub(super) fn note(&self, beat: Result<usize, String>) {
-        let (mut follows, mut behind) = (Vec::new(), Vec::new());
-        for ((catalog, _), state) in self.tracks() {
+    pub(super) fn note(&self, beat: Result<&Beat, String>) {
+        let mut follows = Vec::new();
+        let mut since = BTreeMap::new();
+        let mut before = self.0.behind.lock();
+        for (key, state) in self.tracks() {
             let state = state.borrow();
             if state.lease.is_some() {
-                follows.push(catalog.clone());
+                follows.push(key.0.clone());
             }
             if !state.is_settled() {
-                behind.push(catalog);
+                let begun = before.get(&key).copied();
+                since.insert(key, begun.unwrap_or_else(Instant::now));
             }
         }
+        // Somebody has to serve.
+        let has_others = beat.as_ref().is_ok_and(|beat| beat.ready > 0);
+        let lagging = since.iter();
+        let lagging = lagging.filter(|(_, since)| has_others && since.elapsed() >= LAG);
+        let lagging = lagging.map(|((catalog, _), _)| catalog.clone()).collect();
+        let behind = since.keys().map(|(catalog, _)| catalog.clone()).collect();
+        *before = since;
+        drop(before);
         self.0.status.send_modify(|status| {
             status.follows = follows;
             status.behind = behind;
+            status.lagging = lagging;
             match beat {
-                Ok(replicas) => {
-                    status.replicas = replicas;
+                Ok(beat) => {
+                    status.replicas = beat.live;
                     status.answered = Some(SystemTime::now());
+                    status.heard = Instant::now();
                     status.error = None;
                 }
                 Err(error) => status.error = Some(error),
             }
         });
+    }
+
+    /// Makes the replicas that follow failing catalogs retry at once. Some may not hear
+    /// of it.
+    pub async fn ask_for_retries(&self) {
+        if let Err(error) = self.0.fleet.ask_for_retries().await {
+            tracing::warn!(%error, "the other replicas do not hear of the wanted retry");
+        }
+    }
+
+    /// Makes failing catalogs of this replica retry at once.
+    pub(super) fn retry(&self) {
+        self.0.retry_now.send_replace(());
     }
 
     pub(super) fn fleet(&self) -> &Fleet {
@@ -166,6 +207,13 @@ impl Membership {
     pub(super) fn is_settled(&self) -> bool {
         let tracks = self.0.tracks.lock();
         !tracks.is_empty() && tracks.values().all(|state| state.borrow().is_settled())
+    }
+
+    /// Whether the moment of a generation is still to be set.
+    pub(super) fn has_pending(&self) -> bool {
+        let tracks = self.0.tracks.lock();
+        let mut states = tracks.values();
+        states.any(|state| state.borrow().pending.is_some())
     }
 
     /// Fails while it is not known that the database is of the fleet of the data folder.

@@ -16,9 +16,9 @@ use crate::snapshot::{Image, ImagePublisher, Publisher, Repair, Snapshot};
 use crate::store::fleet::{FleetError, Generation, Prepared};
 use crate::store::{BlobPin, DiskError, Revision, StoreError};
 
-/// From the announcement of the moment to the moment: longer than a beat, so that
-/// every replica with a word to the database hears of it in time.
-const NOTICE: Duration = Duration::from_secs(3);
+/// From the announcement of the moment to the moment: longer than two beats of those that
+/// wait for it, so that every replica with a word to the database hears of it in time.
+const NOTICE: Duration = Duration::from_millis(1500);
 /// After this time, a majority of the replicas is enough.
 const ALL: Duration = Duration::from_secs(30);
 /// After this time, half of them: of two, one may fetch nothing for a long time.

@@ -91,10 +91,13 @@ pub fn router(
 /// Ready after one attempt per catalog: a load from the store or a pass, even if
 /// it failed. One bad catalog must not hold back the others, so damage of stored
 /// files is told and changes nothing, and so are failures of the cluster. Catalogs that a reload adds later do not
-/// change it either.
+/// change it either. A replica of a fleet is not ready while it lags behind the others.
 async fn ready(State(admin): State<Admin>) -> Response {
     if admin.ready.load(Ordering::Relaxed) || admin.catalogs.first_attempts_done() {
         admin.ready.store(true, Ordering::Relaxed);
+        if let Some(problem) = admin.fleet().and_then(|fleet| fleet.unready()) {
+            return (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")).into_response();
+        }
         let mut text = "ok".to_owned();
         let damaged = names(&admin.catalogs, snapshot::Status::is_damaged);
         if !damaged.is_empty() {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Extension, Router, middleware};
-use http::header::HOST;
-use http::{Method, Request, StatusCode, Version};
+use http::header::{CACHE_CONTROL, ETAG, HOST};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version};
 use hyper::body::Incoming;
 
 use crate::serve::access::Access;
@@ -39,6 +39,8 @@ pub struct Service {
     direct: Direct,
     /// All routes with their layers.
     router: Router,
+    /// Whether caches have to ask before they answer.
+    revalidated: bool,
 }
 
 impl Service {
@@ -69,6 +71,17 @@ impl Service {
                 has_announcements,
                 enabled: !cors,
             },
+            revalidated: false,
+        }
+    }
+
+    /// Whether responses with an entity tag tell caches to ask before they answer from
+    /// what they have. A node alone tells them nothing: one header more costs time.
+    #[must_use]
+    pub fn revalidated(self, revalidated: bool) -> Self {
+        Self {
+            revalidated,
+            ..self
         }
     }
 }
@@ -90,11 +103,22 @@ impl RequestHandler for Service {
         if !names_one_host(&request) {
             return (StatusCode::BAD_REQUEST, NO_HOST).into_response();
         }
-        match self.direct.respond(&request, peer, in_flight) {
+        let mut response = match self.direct.respond(&request, peer, in_flight) {
             Some(response) => response,
             // The router's future is large, and this one is moved: so box it.
             None => Box::pin(self.router.handle(request, peer, in_flight)).await,
+        };
+        if self.revalidated {
+            revalidate(response.headers_mut());
         }
+        response
+    }
+}
+
+/// Lets caches keep a response that has an entity tag, and ask before each use.
+fn revalidate(headers: &mut HeaderMap) {
+    if headers.contains_key(ETAG) && !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
 }
 

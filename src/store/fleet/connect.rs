@@ -30,6 +30,8 @@ const MARKER: &str = "fleet";
 const OWNER: &str = "fleet";
 /// Notifications of changes.
 pub(super) const CHANNEL: &str = "almanac";
+/// The content of the one that asks for retries.
+pub const RETRY: &str = "retry";
 const MAX_CONNECTIONS: u32 = 4;
 const CONNECT: Duration = Duration::from_secs(5);
 /// A holder that stops inside a transaction keeps its rows locked, and nobody takes
@@ -152,6 +154,13 @@ impl Fleet {
             Ok(listener)
         };
         listening.await.map_err(FleetError::sql("listen"))
+    }
+
+    /// Asks all replicas to retry at once what fails.
+    pub async fn ask_for_retries(&self) -> Result<(), FleetError> {
+        let query = sqlx::query("SELECT pg_notify($1, $2)");
+        let done = query.bind(CHANNEL).bind(RETRY).execute(&self.pool).await;
+        done.map(drop).map_err(FleetError::sql("notify"))
     }
 
     /// Closes the connections.

@@ -39,6 +39,8 @@ pub struct Beat {
     pub change: i64,
     /// The replicas that live and want any of the same tracks.
     pub live: usize,
+    /// Those of them that serve every current generation, without this one.
+    pub ready: usize,
     /// The wanted tracks that nobody follows.
     pub free: usize,
     /// The leases of this replica.
@@ -118,6 +120,8 @@ impl Fleet {
                EXISTS (SELECT 1 FROM me) AS known,
                (SELECT count(*) FROM replicas
                 WHERE id = $1 OR (expires > clock_timestamp() AND wants && $3)) AS live,
+               (SELECT count(*) FROM replicas
+                WHERE id <> $1 AND expires > clock_timestamp() AND ready AND wants && $3) AS ready,
                (SELECT count(*) FROM leases l
                 WHERE l.track = ANY($3) AND l.holder IS DISTINCT FROM $1 AND NOT EXISTS (
                   SELECT 1 FROM replicas r WHERE r.id = l.holder AND r.expires > clock_timestamp()
@@ -143,6 +147,7 @@ impl Fleet {
             now: row.get("now"),
             change: row.get("change"),
             live: count("live"),
+            ready: count("ready"),
             free: count("free"),
             leases: leases.collect(),
         }))

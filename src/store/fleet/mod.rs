@@ -15,7 +15,7 @@ mod settings;
 mod upload;
 
 pub use collect::Collected;
-pub use connect::{Fleet, migrate};
+pub use connect::{Fleet, RETRY, migrate};
 pub use error::FleetError;
 pub use fetch::{Fetched, FetchedImage};
 pub use generations::{Generation, GenerationId, Prepared};

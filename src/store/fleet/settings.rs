@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
@@ -24,6 +25,8 @@ pub struct Settings {
     pub objects: objects::Settings,
     /// The name of this replica, for people.
     pub name: String,
+    /// After this time without an answer of the database, the replica is not ready.
+    pub stale: Option<Duration>,
 }
 
 /// The URL of a `PostgreSQL` database. Shown, it has neither user nor parameters.
@@ -176,6 +179,7 @@ mod tests {
                     ca_files: Vec::new(),
                 },
                 name: "a".into(),
+                stale: None,
             };
             settings.connection().unwrap().get_ssl_mode()
         };

@@ -256,6 +256,7 @@ fn collect(shared: &Shared) -> Collected {
             ca_files: Vec::new(),
         },
         name: "test".into(),
+        stale: None,
     };
     runtime.block_on(async {
         let fleet = Fleet::open(&settings).unwrap();

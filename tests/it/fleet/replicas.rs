@@ -1,9 +1,9 @@
 //! Three replicas: one follows a catalog, all serve it.
 
 use super::{Shared, replicas, until, until_all_at, until_at};
-use crate::support::almanac::{Almanac, following};
+use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
-use crate::support::http::ask;
+use crate::support::http::{ask, get};
 use crate::support::image::{Built, Image};
 use crate::support::postgres::{self, Postgres};
 use crate::support::upstream::Upstream;
@@ -71,6 +71,19 @@ fn one_replica_follows_a_catalog_and_all_serve_it() {
         let mut answers = replicas.iter_mut().map(|it| entity_tag(it, coding));
         let answer = answers.next().unwrap();
         assert!(answers.all(|other| other == answer), "{coding}");
+    }
+    // A cache in front asks each time.
+    for replica in &mut replicas {
+        let address = replica.program.address("http");
+        for path in ["all", "metas?package=second"] {
+            let path = format!("/catalogs/a/api/v1/{path}");
+            let reply = get(address, &path).unwrap();
+            assert_eq!(reply.header("cache-control"), Some("no-cache"), "{path}");
+            let tag = [("If-None-Match", reply.header("etag").unwrap())];
+            let again = ask(address, "GET", &path, &tag, b"").unwrap();
+            assert_eq!(again.status, 304);
+            assert_eq!(again.header("cache-control"), Some("no-cache"), "{path}");
+        }
     }
     let text = Catalog::one("second").text(Format::JsonLines);
     for replica in &mut replicas {
@@ -221,4 +234,27 @@ fn what_is_served_stays_while_the_database_and_the_objects_are_away() {
     let third = image_of("third");
     upstream.push(REPOSITORY, "latest", &third);
     until_all_at(&mut replicas, "a", &third.digest());
+}
+
+#[test]
+fn a_signal_to_one_replica_makes_the_holder_retry() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    // Nothing is there yet, and the tries come further and further apart.
+    let config = catalog("a", &upstream.reference(REPOSITORY, "latest"));
+    let mut replicas = replicas(&shared, &config, 2);
+    let mut holder = 0;
+    until("a failure of the holder", || {
+        let failing = |replica: &mut Almanac| replica.status("a")["failures"] != 0;
+        holder = usize::from(failing(&mut replicas[1]));
+        failing(&mut replicas[holder])
+    });
+    // A signal gets lost where the holder begins a try.
+    until("another try", || {
+        replicas[1 - holder].program.signal("HUP");
+        let log = replicas[holder].program.log();
+        log.contains("a retry was requested")
+    });
 }

@@ -104,6 +104,11 @@ impl ObjectStore {
         self.lock().objects.keys().cloned().collect()
     }
 
+    /// The bytes of all objects.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().objects.values().map(Bytes::len).sum()
+    }
+
     /// Removes objects.
     pub(crate) fn remove(&self, is_meant: impl Fn(&str) -> bool) {
         self.lock().objects.retain(|key, _| !is_meant(key));

@@ -1,0 +1,133 @@
+//! Random faults under load: replicas, the database and the bucket die and come back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::clients::Clients;
+use crate::fleet::{Fleet, Places, until_ready};
+use crate::known::Known;
+
+const REPLICAS: usize = 3;
+
+/// Brings faults for some minutes. Whether nothing was lost or mixed.
+pub(crate) fn run(minutes: u64, seed: u64) -> bool {
+    println!("faults for {minutes} minutes, {REPLICAS} replicas, 50 clients:");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (known, places) = (Arc::new(Known::new()), Arc::new(Places::default()));
+    let mut fleet = Fleet::start(REPLICAS, 0);
+    let first = known.next().image.digest();
+    fleet.push(&known.last().image);
+    assert!(fleet.until_all_at("a", &first));
+    for number in 0..REPLICAS {
+        fleet.replicas[number].until_pullable("a");
+        let place = fleet.place(number);
+        places.set(number, Some(place));
+    }
+    let clients = Clients::start(&known, &places, REPLICAS);
+    let end = Instant::now() + Duration::from_secs(60 * minutes);
+    let mut counts = BTreeMap::new();
+    let mut holders = Holders::default();
+    while Instant::now() < end {
+        fleet.push(&known.next().image);
+        let pause = |random: &mut fastrand::Rng, longest| {
+            thread::sleep(Duration::from_secs_f64(1.0 + random.f64() * longest));
+        };
+        pause(&mut random, 4.0);
+        let kind = match random.u32(..10) {
+            0..4 => {
+                let number = random.usize(..REPLICAS);
+                places.set(number, None);
+                fleet.replicas[number].program.kill9();
+                holders.look(&fleet, &known);
+                pause(&mut random, 6.0);
+                fleet.replicas[number].program.restart();
+                let place = fleet.place(number);
+                until_ready(place);
+                until_current(&mut fleet, number);
+                places.set(number, Some(place));
+                "replica killed"
+            }
+            4..6 => {
+                let number = random.usize(..REPLICAS);
+                let place = places.get(number);
+                places.set(number, None);
+                fleet.replicas[number].program.signal("STOP");
+                pause(&mut random, 12.0);
+                holders.look(&fleet, &known);
+                fleet.replicas[number].program.signal("CONT");
+                until_current(&mut fleet, number);
+                places.set(number, place);
+                "replica stopped for a while"
+            }
+            6..8 => {
+                fleet.postgres.kill9();
+                pause(&mut random, 10.0);
+                fleet.postgres.restart();
+                "database killed"
+            }
+            _ => {
+                fleet.objects.lie(|lies| lies.gone = true);
+                pause(&mut random, 10.0);
+                fleet.objects.behave();
+                "bucket away"
+            }
+        };
+        *counts.entry(kind).or_insert(0) += 1;
+        holders.look(&fleet, &known);
+        // At most some publications are under way.
+        let arrived = fleet.until_all_at("a", &known.last().image.digest());
+        if !arrived {
+            known.wrong("a publication was lost".to_owned());
+        }
+    }
+    holders.look(&fleet, &known);
+    clients.stop();
+    let order = "SELECT count(*) FROM generations a JOIN generations b USING (track)
+                 WHERE a.number < b.number AND a.epoch > b.epoch";
+    if fleet.postgres.ask(order) != "0" {
+        known.wrong("a holder published after another".to_owned());
+    }
+    println!("  {counts:?}, {} epochs", holders.0.len());
+    known.report()
+}
+
+/// Waits until a replica shows what the fleet shows: only then it gets clients again.
+fn until_current(fleet: &mut Fleet, number: usize) {
+    let turned = "SELECT r.digest FROM generations g JOIN revisions r ON r.id = g.revision
+                  WHERE g.flips < clock_timestamp() ORDER BY g.number DESC LIMIT 1";
+    let begin = Instant::now();
+    loop {
+        let wanted = fleet.postgres.ask(turned);
+        let status = fleet.replicas[number].status("a");
+        if status["revision"]["digest"] == wanted.as_str() {
+            return;
+        }
+        assert!(
+            begin.elapsed() < crate::fleet::PATIENCE,
+            "replica {number} does not catch up"
+        );
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Who had each epoch of a lease.
+#[derive(Default)]
+struct Holders(BTreeMap<String, String>);
+
+impl Holders {
+    fn look(&mut self, fleet: &Fleet, known: &Known) {
+        let rows = "SELECT epoch, holder FROM leases WHERE holder IS NOT NULL";
+        for row in fleet.postgres.ask(rows).lines() {
+            let Some((epoch, holder)) = row.split_once('|') else {
+                continue;
+            };
+            let known_holder = self.0.entry(epoch.to_owned());
+            let before = known_holder.or_insert_with(|| holder.to_owned());
+            if before != holder {
+                known.wrong(format!("epoch {epoch} had two holders"));
+            }
+        }
+    }
+}

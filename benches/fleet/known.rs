@@ -1,0 +1,142 @@
+//! A catalog whose content is known, and what answers have shown of it.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::support::catalog::{Catalog, Format, entry};
+use crate::support::image::{Built, Image};
+
+/// The number of variants. Fewer publications are under way at any time.
+pub(crate) const VARIANTS: usize = 8;
+const PACKAGES: usize = 12;
+/// After an answer of a publication, one of the publication before may come for so long.
+const TOLERANCE: Duration = Duration::from_secs(1);
+
+/// One content of the catalog.
+pub(crate) struct Variant {
+    pub(crate) image: Built,
+    pub(crate) text: String,
+    pub(crate) packages: Vec<String>,
+}
+
+/// The catalog.
+pub(crate) struct Known {
+    pub(crate) variants: Vec<Variant>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// When answers first showed each publication; its number is its place.
+    shown: Vec<Option<Instant>>,
+    /// How long after a newer answer an older one was asked for, at most.
+    latest_old: Duration,
+    answers: u64,
+    excused: u64,
+    violations: Vec<String>,
+}
+
+impl Known {
+    pub(crate) fn new() -> Self {
+        Self {
+            variants: (0..VARIANTS).map(Variant::new).collect(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Begins the next publication, and returns what it has.
+    pub(crate) fn next(&self) -> &Variant {
+        let mut state = self.state.lock().unwrap();
+        state.shown.push(None);
+        &self.variants[(state.shown.len() - 1) % VARIANTS]
+    }
+
+    /// What was published last.
+    pub(crate) fn last(&self) -> &Variant {
+        let published = self.state.lock().unwrap().shown.len();
+        &self.variants[(published - 1) % VARIANTS]
+    }
+
+    /// Takes an answer that was asked for at this time.
+    pub(crate) fn take(&self, asked: Instant, of: impl Fn(&Variant) -> bool) {
+        let mut state = self.state.lock().unwrap();
+        state.answers += 1;
+        let Some(variant) = self.variants.iter().position(of) else {
+            let problem = "an answer is of no variant".to_owned();
+            state.violations.push(problem);
+            return;
+        };
+        let last = (0..state.shown.len()).rfind(|number| number % VARIANTS == variant);
+        let Some(number) = last else {
+            let problem = format!("variant {variant} was not published");
+            state.violations.push(problem);
+            return;
+        };
+        state.shown[number].get_or_insert_with(Instant::now);
+        let newer = state.shown[number + 1..].iter().flatten().min();
+        if let Some(old) = newer.and_then(|newer| asked.checked_duration_since(*newer)) {
+            state.latest_old = state.latest_old.max(old);
+            if old > TOLERANCE {
+                let problem = format!("publication {number} came {old:?} after a newer one");
+                state.violations.push(problem);
+            }
+        }
+    }
+
+    /// Notes a request that failed, and whether its replica was killed meanwhile.
+    pub(crate) fn failed(&self, is_excused: bool, problem: String) {
+        let mut state = self.state.lock().unwrap();
+        if is_excused {
+            state.excused += 1;
+        } else {
+            state.violations.push(problem);
+        }
+    }
+
+    /// Notes something that must not be.
+    pub(crate) fn wrong(&self, problem: String) {
+        self.failed(false, problem);
+    }
+
+    /// Prints what came. Whether all of it was right.
+    pub(crate) fn report(&self) -> bool {
+        let state = self.state.lock().unwrap();
+        println!(
+            "  {} publications, {} answers, {} requests lost with what was killed",
+            state.shown.len(),
+            state.answers,
+            state.excused
+        );
+        println!(
+            "  an old answer came at most {:.0} ms after a new one; {} violations",
+            state.latest_old.as_secs_f64() * 1000.0,
+            state.violations.len()
+        );
+        for problem in state.violations.iter().take(20) {
+            println!("  VIOLATION {problem}");
+        }
+        state.violations.is_empty()
+    }
+}
+
+impl Variant {
+    fn new(number: usize) -> Self {
+        let mut catalog = Catalog::new();
+        let mut packages = Vec::new();
+        for package in 0..PACKAGES {
+            let name = format!("p{number}-{package:02}");
+            let version = format!("{name}.v1.0.0");
+            catalog = catalog.package(&name, |filled| {
+                filled
+                    .description(&format!("variant {number} ").repeat(200))
+                    .channel("stable", [entry(&version)])
+            });
+            packages.push(name);
+        }
+        Self {
+            text: catalog.text(Format::JsonLines),
+            image: Image::of_catalog(&catalog).build(),
+            packages,
+        }
+    }
+}

@@ -8,7 +8,9 @@ CREATE TABLE fleet (
     id     text    NOT NULL,
     -- Counts what was published. Its row is locked until the end of a publication,
     -- so that the numbers become visible in their order.
-    change bigint  NOT NULL DEFAULT 0
+    change bigint  NOT NULL DEFAULT 0,
+    -- The last migration that a program has to know. One that only adds leaves it.
+    needs  bigint  NOT NULL DEFAULT 1
 );
 
 INSERT INTO fleet (id) VALUES (replace(gen_random_uuid()::text, '-', ''));

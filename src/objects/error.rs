@@ -21,7 +21,7 @@ pub enum ObjectProblem {
     #[error("there is no such object")]
     Missing,
     /// The store refused the request: the status, its code, its message.
-    #[error("the store answered {status}{}", shown(code, message))]
+    #[error("the store answered {status}{}{}", shown(code, message), advice(*status, code))]
     Refused {
         /// The status of the response.
         status: u16,
@@ -64,6 +64,20 @@ impl ObjectProblem {
 impl From<reqwest::Error> for ObjectProblem {
     fn from(error: reqwest::Error) -> Self {
         Self::Broken(error_chain(&error.without_url()))
+    }
+}
+
+/// What to do about a refusal.
+fn advice(status: u16, code: &str) -> &'static str {
+    match code {
+        "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "ExpiredToken" | "InvalidToken" => {
+            "; check the key in credentials_file or in the environment"
+        }
+        "AccessDenied" => "; allow the key to get, put, delete and list objects of the prefix",
+        "NoSuchBucket" => "; create the bucket, or correct objects",
+        "AuthorizationHeaderMalformed" | "PermanentRedirect" => "; set region in objects",
+        _ if status == 301 || status == 307 => "; set region or endpoint in objects",
+        _ => "",
     }
 }
 

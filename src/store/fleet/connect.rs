@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sqlx::SqlStr;
-use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgListener, PgPool, PgPoolOptions};
 use sqlx::{Executor as _, Row as _};
 
@@ -100,18 +100,23 @@ impl Fleet {
             let found = rows
                 .iter()
                 .find(|row| row.get::<i64, _>(0) == migration.version);
-            let refused = match found {
-                None => "the database is of an older version of almanac: run `almanac migrate`",
-                Some(row) if row.get::<&[u8], _>(1) != &*migration.checksum => {
-                    "the tables of the database are another program's: give almanac a database \
-                     of its own"
+            match found {
+                None => {
+                    return Err(FleetError::Refused(
+                        "the database is of an older version of almanac: run `almanac migrate`"
+                            .into(),
+                    ));
                 }
-                Some(_) => continue,
-            };
-            return Err(FleetError::Refused(refused.into()));
+                Some(row) if row.get::<&[u8], _>(1) != &*migration.checksum => {
+                    return Err(others_tables());
+                }
+                Some(_) => {}
+            }
         }
-        let row = sqlx::query_scalar("SELECT id FROM fleet").fetch_one(&self.pool);
-        row.await.map_err(FleetError::sql("look up the fleet"))
+        let row = sqlx::query("SELECT id, needs FROM fleet").fetch_one(&self.pool);
+        let row = row.await.map_err(FleetError::sql("look up the fleet"))?;
+        refuse_newer(row.get("needs"))?;
+        Ok(row.get("id"))
     }
 
     async fn check_bucket(&self, id: &str) -> Result<(), FleetError> {
@@ -169,8 +174,8 @@ impl Fleet {
     }
 }
 
-/// Brings the database to this version. A newer one stays as it is: its tables fit
-/// this version too.
+/// Brings the database to this version. A newer one stays as it is: if its tables fit
+/// this version too, both may be used.
 pub async fn migrate(settings: &Settings) -> Result<(), FleetError> {
     let connection = settings.connection().map_err(FleetError::Refused)?;
     let pool = PgPoolOptions::new()
@@ -178,9 +183,42 @@ pub async fn migrate(settings: &Settings) -> Result<(), FleetError> {
         .acquire_timeout(CONNECT);
     let pool = pool.connect_with(connection).await;
     let pool = pool.map_err(FleetError::sql("connect"))?;
-    let migrated = migrator().run(&pool).await;
+    let migrated = run(&pool).await;
     pool.close().await;
-    Ok(migrated?)
+    migrated
+}
+
+async fn run(pool: &PgPool) -> Result<(), FleetError> {
+    match migrator().run(pool).await {
+        Err(MigrateError::VersionMismatch(_)) => return Err(others_tables()),
+        // A table of this name is there, without the mark of a migration.
+        Err(MigrateError::ExecuteMigration(sqlx::Error::Database(error), _))
+            if error.code().as_deref() == Some("42P07") =>
+        {
+            return Err(others_tables());
+        }
+        migrated => migrated?,
+    }
+    let needs = sqlx::query_scalar("SELECT needs FROM fleet").fetch_one(pool);
+    refuse_newer(needs.await.map_err(FleetError::sql("look up the fleet"))?)
+}
+
+fn refuse_newer(needs: i64) -> Result<(), FleetError> {
+    if MIGRATIONS.iter().any(|(version, ..)| *version >= needs) {
+        return Ok(());
+    }
+    Err(FleetError::Refused(
+        "the database is of a newer version of almanac, which has changed what this one reads: run \
+         that version"
+            .into(),
+    ))
+}
+
+fn others_tables() -> FleetError {
+    FleetError::Refused(
+        "the tables of the database are another program's: give almanac a database of its own"
+            .into(),
+    )
 }
 
 fn migrator() -> Migrator {

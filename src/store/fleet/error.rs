@@ -1,5 +1,6 @@
 //! Errors of a fleet.
 
+use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 
 use crate::objects::ObjectError;
@@ -10,7 +11,10 @@ use crate::store::disk::DiskError;
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     /// A statement failed.
-    #[error("cannot {action} in the database of the fleet: {source}")]
+    #[error(
+        "cannot {action} in the database of the fleet: {source}{}",
+        advice(source)
+    )]
     Database {
         /// What was to be done.
         action: &'static str,
@@ -52,6 +56,22 @@ pub enum FleetError {
     /// A start is refused, with what to do.
     #[error("{0}")]
     Refused(String),
+}
+
+/// What to do about an error of the database.
+fn advice(error: &sqlx::Error) -> &'static str {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    match (error, code.as_deref().unwrap_or_default()) {
+        (sqlx::Error::PoolTimedOut, _) => "; check its address, and that it accepts connections",
+        (sqlx::Error::Tls(_), _) => {
+            "; check ca_files, and that the server's certificate has the name in database"
+        }
+        (_, "28000" | "28P01") => "; check the user in database, and password_file",
+        (_, "3D000") => "; create the database",
+        (_, "42501") => "; give the user the right to read and write the tables",
+        (_, "53300") => "; allow more connections: each replica has up to five",
+        _ => "",
+    }
 }
 
 impl From<DiskError> for FleetError {

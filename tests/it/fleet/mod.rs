@@ -12,7 +12,7 @@ use images::digest::Digest;
 use crate::support::almanac::{Almanac, LONG_PATIENCE};
 use crate::support::objects::{KEY, ObjectStore};
 use crate::support::postgres::Postgres;
-use crate::support::program::Start;
+use crate::support::program::{Finished, Start};
 
 /// A database and a bucket.
 struct Shared {
@@ -36,12 +36,16 @@ impl Shared {
     }
 
     fn migrate(&self) {
+        let done = self.try_migrate();
+        assert!(done.status.success(), "{done:?}");
+    }
+
+    fn try_migrate(&self) -> Finished {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("almanac.toml");
         std::fs::write(&config, self.settings()).unwrap();
         let start = Start::new(["migrate", "--config", config.to_str().unwrap()]);
-        let done = start.run();
-        assert!(done.status.success(), "{done:?}");
+        start.run()
     }
 
     /// The lines of a configuration that name both.

@@ -1,5 +1,6 @@
 //! The client of the bucket, against a store that lies, and against moto's.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use almanac::objects::{AccessKey, Bucket, CredentialSource, ObjectError, Put, Settings};
@@ -8,8 +9,13 @@ use bytes::Bytes;
 use crate::support::needs::skip_without;
 use crate::support::objects::{BUCKET, KEY, ObjectStore};
 use crate::support::port;
+use crate::support::tls::Authority;
 
 fn bucket(url: &str) -> Bucket {
+    bucket_of(url, Vec::new())
+}
+
+fn bucket_of(url: &str, ca_files: Vec<PathBuf>) -> Bucket {
     let settings = Settings {
         location: url.parse().unwrap(),
         credentials: CredentialSource::Key(AccessKey {
@@ -17,7 +23,7 @@ fn bucket(url: &str) -> Bucket {
             secret: "secret".into(),
             token: None,
         }),
-        ca_files: Vec::new(),
+        ca_files,
     };
     Bucket::new(&settings).unwrap()
 }
@@ -132,4 +138,28 @@ fn the_store_of_moto_is_used_as_any_other() {
     let _ = server.kill();
     let _ = server.wait();
     used.unwrap();
+}
+
+#[test]
+fn a_store_must_show_a_certificate_with_its_name() {
+    let authority = Authority::new();
+    let certificate = authority.sign_for(&["localhost"]);
+    let store = ObjectStore::start_at("127.0.0.1:0", Some(certificate.server(None)));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.pem");
+    std::fs::write(&file, authority.pem()).unwrap();
+    let put = |host: &str, ca_files: Vec<PathBuf>| {
+        let bucket = bucket_of(&store.url_at("p", host), ca_files);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(bucket.put("a", Bytes::from_static(b"a"), Put::Replace))
+    };
+    assert!(put("localhost", vec![file.clone()]).unwrap());
+    assert_eq!(store.keys(), ["p/a"]);
+    for (host, ca_files) in [("127.0.0.1", vec![file]), ("localhost", Vec::new())] {
+        let error = put(host, ca_files).unwrap_err().to_string();
+        assert!(error.contains("certificate"), "{error}");
+    }
 }

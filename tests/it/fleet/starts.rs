@@ -6,6 +6,7 @@ use crate::support::catalog::{Catalog, Format};
 use crate::support::objects::{KEY, ObjectStore};
 use crate::support::postgres::{self, Postgres};
 use crate::support::program::{Finished, Start};
+use crate::support::tls::Authority;
 
 /// Runs `serve --check` with this configuration.
 fn check(config: &str, variables: &[(&str, &str)]) -> Finished {
@@ -62,6 +63,13 @@ fn a_database_without_tables_is_refused_with_the_command_that_makes_them() {
     let good = check(&config, &credentials());
     assert!(good.status.success(), "{good:?}");
 
+    // Until they do not fit any more.
+    shared.postgres.ask("UPDATE fleet SET needs = 99");
+    let refused = check(&config, &credentials());
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("newer version"), "{refused:?}");
+    shared.postgres.ask("UPDATE fleet SET needs = 1");
+
     // Another program has tables of the same kind.
     let other = "UPDATE _sqlx_migrations SET checksum = '\\x00' WHERE version = 1";
     shared.postgres.ask(other);
@@ -89,10 +97,18 @@ fn a_bucket_that_cannot_be_used_is_refused_with_the_reason() {
         ("AWS_ACCESS_KEY_ID", "AKIAOTHER"),
         ("AWS_SECRET_ACCESS_KEY", "secret"),
     ];
-    refused("another key", "InvalidAccessKeyId", &wrong);
+    refused(
+        "another key",
+        "InvalidAccessKeyId: on request; check the key",
+        &wrong,
+    );
     let objects = &shared.objects;
     objects.lie(|lies| lies.status = Some((403, "AccessDenied")));
-    refused("no right", "AccessDenied", &credentials());
+    refused(
+        "no right",
+        "; allow the key to get, put, delete and list",
+        &credentials(),
+    );
     objects.behave();
     objects.lie(|lies| lies.no_conditions = true);
     refused("no conditions", "If-None-Match", &credentials());
@@ -159,4 +175,84 @@ fn a_data_folder_of_a_node_alone_is_refused_and_the_other_way_round() {
     assert_eq!(status.code(), Some(1));
     let log = replica.program.log();
     assert!(log.contains("of a replica of a fleet"), "{log}");
+}
+
+#[test]
+fn a_database_of_another_program_is_not_prepared() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (postgres, objects) = (Postgres::start(), ObjectStore::start());
+    postgres.ask("CREATE TABLE replicas (name text)");
+    let shared = Shared { postgres, objects };
+    let refused = shared.try_migrate();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("another program"), "{refused:?}");
+    // Nothing of it was changed.
+    let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'
+                  AND tablename IN ('fleet', 'generations', 'leases')";
+    assert_eq!(shared.postgres.ask(tables), "0");
+}
+
+#[test]
+fn a_user_whom_the_database_does_not_take_is_refused_with_what_to_do() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (_folder, catalog) = some_catalog();
+    let shared = Shared::start();
+    shared.postgres.ask(
+        "CREATE ROLE guarded LOGIN PASSWORD 'right';
+         GRANT SELECT ON ALL TABLES IN SCHEMA public TO guarded;",
+    );
+    let config = |user: &str, password: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("password");
+        std::fs::write(&file, password).unwrap();
+        let url = shared.postgres.url_of(user, "127.0.0.1");
+        let own = shared.settings().replace(&shared.postgres.url(), &url);
+        let fleet = format!("[fleet]\npassword_file = {:?}\n", file.to_str().unwrap());
+        (format!("{own}{catalog}\n{fleet}"), folder)
+    };
+    let (right, _kept) = config("guarded", "right\n");
+    let good = check(&right, &credentials());
+    assert!(good.status.success(), "{good:?}");
+    for (user, password) in [("guarded", "wrong"), ("nobody", "right")] {
+        let (wrong, _kept) = config(user, password);
+        let refused = check(&wrong, &credentials());
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert!(
+            refused.stderr.contains("check the user in database"),
+            "{refused:?}"
+        );
+        assert!(!refused.stderr.contains(password), "{refused:?}");
+    }
+}
+
+#[test]
+fn the_database_must_show_a_certificate_with_its_name() {
+    if postgres::is_missing() {
+        return;
+    }
+    let authority = Authority::new();
+    // Addresses of this machine that count as those of another.
+    let postgres = Postgres::with_tls(&authority.sign_for(&["127.0.0.2"]));
+    let (_catalog, catalog) = some_catalog();
+    let shared = Shared::of(postgres);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.pem");
+    std::fs::write(&file, authority.pem()).unwrap();
+    let trusted = format!("\n[fleet]\nca_files = [{:?}]\n", file.to_str().unwrap());
+    let at = |host: &str, fleet: &str| {
+        let url = shared.postgres.url_of("almanac", host);
+        let own = shared.settings().replace(&shared.postgres.url(), &url);
+        check(&format!("{own}{catalog}{fleet}"), &credentials())
+    };
+    let good = at("127.0.0.2", &trusted);
+    assert!(good.status.success(), "{good:?}");
+    for (host, fleet) in [("127.0.0.3", &*trusted), ("127.0.0.2", "")] {
+        let refused = at(host, fleet);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert!(refused.stderr.contains("check ca_files"), "{refused:?}");
+    }
 }

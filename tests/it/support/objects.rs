@@ -12,9 +12,11 @@ use http::{HeaderMap, Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use images::digest::Digest;
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 /// The bucket that exists.
 pub(crate) const BUCKET: &str = "catalogs";
@@ -26,6 +28,7 @@ const PAGE: usize = 3;
 /// A store that runs until it is dropped.
 pub(crate) struct ObjectStore {
     address: SocketAddr,
+    scheme: &'static str,
     state: Arc<Mutex<State>>,
     /// Dropped last: the store's tasks run in it.
     _runtime: Runtime,
@@ -68,17 +71,25 @@ struct State {
 impl ObjectStore {
     /// Starts a store with an empty bucket.
     pub(crate) fn start() -> Self {
+        Self::start_at("127.0.0.1:0", None)
+    }
+
+    /// The same at an address, with TLS if there is a certificate.
+    pub(crate) fn start_at(address: &str, tls: Option<Arc<ServerConfig>>) -> Self {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::default();
-        runtime.spawn(serve(listener, Arc::clone(&state)));
+        let tls = tls.map(TlsAcceptor::from);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        runtime.spawn(serve(listener, tls, Arc::clone(&state)));
         Self {
             address,
+            scheme,
             state,
             _runtime: runtime,
         }
@@ -86,7 +97,13 @@ impl ObjectStore {
 
     /// The setting that names its bucket and a prefix.
     pub(crate) fn url(&self, prefix: &str) -> String {
-        format!("s3://{BUCKET}/{prefix}?endpoint=http://{}", self.address)
+        self.url_at(prefix, &self.address.ip().to_string())
+    }
+
+    /// The same by another name of its address.
+    pub(crate) fn url_at(&self, prefix: &str, host: &str) -> String {
+        let (scheme, port) = (self.scheme, self.address.port());
+        format!("s3://{BUCKET}/{prefix}?endpoint={scheme}://{host}:{port}")
     }
 
     /// Changes how it behaves from now on.
@@ -129,10 +146,10 @@ impl ObjectStore {
     }
 }
 
-async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
+async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, state: Arc<Mutex<State>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let state = Arc::clone(&state);
+        let (tls, state) = (tls.clone(), Arc::clone(&state));
         connections.spawn(async move {
             let service = hyper::service::service_fn(move |request: Request<_>| {
                 let state = Arc::clone(&state);
@@ -140,7 +157,13 @@ async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
             });
             let server = auto::Builder::new(TokioExecutor::new());
             // A client that goes away, and a broken connection, are no concern here.
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            let Some(tls) = tls else {
+                let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                return;
+            };
+            if let Ok(stream) = tls.accept(stream).await {
+                let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            }
         });
     }
 }

@@ -1,8 +1,8 @@
 //! Debian's `PostgreSQL`, in a folder of its own.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::SocketAddr;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -16,9 +16,18 @@ use super::almanac::LONG_PATIENCE;
 use super::needs;
 use super::port;
 use super::program::{PATIENCE, STEP};
+use super::tls::Pair;
 
 /// `PostgreSQL` refuses to run as the superuser. Nothing needs this user to have a name.
 const USER: u32 = 65_534;
+
+/// Where a server listens. Clients take the first for this machine, and all others for
+/// other machines.
+const ADDRESSES: &str = "127.0.0.1,127.0.0.2,127.0.0.3";
+/// The user `guarded` needs a password.
+const RULES: &str = "local all all trust\n\
+    host all guarded 127.0.0.0/8 scram-sha-256\n\
+    host all all 127.0.0.0/8 trust\n";
 
 /// The server that tests share, while one of them runs.
 static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
@@ -52,7 +61,7 @@ impl Postgres {
         let server = {
             let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
             shared.upgrade().unwrap_or_else(|| {
-                let server = Arc::new(Server::start());
+                let server = Arc::new(Server::start(None));
                 *shared = Arc::downgrade(&server);
                 server
             })
@@ -62,7 +71,12 @@ impl Postgres {
 
     /// An empty database of a server that no other test uses, and that may be ended.
     pub(crate) fn alone() -> Self {
-        Self::of(Arc::new(Server::start()))
+        Self::of(Arc::new(Server::start(None)))
+    }
+
+    /// The same, of a server that shows a certificate if a client asks for TLS.
+    pub(crate) fn with_tls(certificate: &Pair) -> Self {
+        Self::of(Arc::new(Server::start(Some(certificate))))
     }
 
     fn of(server: Arc<Server>) -> Self {
@@ -72,6 +86,12 @@ impl Postgres {
         let made = server.psql("postgres", &statement);
         assert!(made.status.success(), "{made:?}");
         Self { server, database }
+    }
+
+    /// Its URL with another user or address of the server.
+    pub(crate) fn url_of(&self, user: &str, host: &str) -> String {
+        let port = self.server.address.port();
+        format!("postgres://{user}@{host}:{port}/{}", self.database)
     }
 
     /// Its URL.
@@ -131,7 +151,7 @@ impl Postgres {
 }
 
 impl Server {
-    fn start() -> Self {
+    fn start(certificate: Option<&Pair>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         if rustix::process::geteuid().is_root() {
             chown(folder.path(), Some(USER), Some(USER)).unwrap();
@@ -145,6 +165,17 @@ impl Server {
             .output()
             .unwrap();
         assert!(made.status.success(), "{made:?}");
+        fs::write(folder.path().join("data/pg_hba.conf"), RULES).unwrap();
+        if let Some(certificate) = certificate {
+            certificate.write(folder.path());
+            let key = folder.path().join("tls.key");
+            fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+            for file in [key, folder.path().join("tls.crt")] {
+                if rustix::process::geteuid().is_root() {
+                    chown(&file, Some(USER), Some(USER)).unwrap();
+                }
+            }
+        }
         let start = |address| run(folder.path(), address);
         let (process, address) = port::listening("PostgreSQL", start);
         let server = Self {
@@ -198,6 +229,15 @@ impl Drop for Server {
 }
 
 fn run(folder: &Path, address: SocketAddr) -> Child {
+    let tls = folder.join("tls.crt").is_file();
+    let tls = [
+        "ssl=on",
+        "ssl_cert_file=../tls.crt",
+        "ssl_key_file=../tls.key",
+    ]
+    .into_iter()
+    .filter(|_| tls)
+    .flat_map(|setting| ["-c", setting]);
     let log = fs::File::options()
         .create(true)
         .append(true)
@@ -206,9 +246,10 @@ fn run(folder: &Path, address: SocketAddr) -> Child {
     command("postgres")
         .arg("-D")
         .arg(folder.join("data"))
-        .args(["-h", "127.0.0.1", "-p", &address.port().to_string(), "-k"])
+        .args(["-h", ADDRESSES, "-p", &address.port().to_string(), "-k"])
         .arg(folder)
         .args(["-c", "fsync=off", "-c", "max_connections=200"])
+        .args(tls)
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

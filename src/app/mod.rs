@@ -113,7 +113,6 @@ pub async fn run(
         stopping: stopping.clone(),
     };
     let membership = context.membership.clone();
-    let fleet_status = membership.as_ref().map(Membership::status);
     let retry_now = context.retry_now.clone();
     let mut manager = CatalogManager::new(shared, context, complete.registries.clone());
     // Boxed: its state is large.
@@ -144,7 +143,7 @@ pub async fn run(
         catalogs.clone(),
         configuration,
         cluster.problems(),
-        fleet_status,
+        membership.as_ref().map(Membership::status),
         metrics,
     );
     admin::serve(ports.admin, routes, limits, admin.clone())?;
@@ -170,8 +169,6 @@ pub async fn run(
     tracing::info!(?longest, "stopping; open connections may finish");
     drain.send_replace(true);
     stopping.cancel();
-    connections.close();
-    followers.close();
     finish(longest, reloading, &followers, &connections).await;
     admin.cancel();
     store.close().await;
@@ -227,6 +224,8 @@ async fn finish<T>(
     followers: &TaskTracker,
     connections: &TaskTracker,
 ) {
+    connections.close();
+    followers.close();
     let finished = tokio::time::timeout(longest, async {
         // The manager owns the publishers, so it lives until then. The panic
         // hook has reported a panic already.

@@ -20,7 +20,7 @@ use std::str::FromStr;
 
 use crate::config::error::ConfigError;
 use crate::config::settings::Settings;
-use crate::objects::{AccessKey, CredentialSource};
+use crate::objects::{AccessKey, CredentialSource, Platform};
 use ::images::credentials::Secret;
 use ::images::{MirrorFiles, SignatureStoreFiles};
 
@@ -224,8 +224,33 @@ impl Environment {
                 secret,
                 token: text("AWS_SESSION_TOKEN"),
             }),
-            _ => CredentialSource::None,
+            _ => self
+                .platform()
+                .map_or(CredentialSource::None, CredentialSource::Platform),
         }
+    }
+
+    /// Where the platform gives keys, as its variables say.
+    fn platform(&self) -> Option<Platform> {
+        let text = |name| self.get(name).and_then(OsStr::to_str).map(str::to_owned);
+        let path = |name| self.get(name).map(PathBuf::from);
+        if let (Some(token_file), Some(role)) =
+            (path("AWS_WEB_IDENTITY_TOKEN_FILE"), text("AWS_ROLE_ARN"))
+        {
+            let session = text("AWS_ROLE_SESSION_NAME").unwrap_or_else(|| "almanac".to_owned());
+            return Some(Platform::WebIdentity {
+                token_file,
+                role,
+                session,
+                endpoint: text("AWS_ENDPOINT_URL_STS"),
+            });
+        }
+        let below = text("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+        let below = below.map(|path| format!("http://169.254.170.2{path}"));
+        Some(Platform::Container {
+            url: below.or_else(|| text("AWS_CONTAINER_CREDENTIALS_FULL_URI"))?,
+            token_file: path("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+        })
     }
 
     /// The locations of `policy.json`.

@@ -58,7 +58,7 @@ pub(super) fn element<'a>(document: &'a str, name: &str) -> Option<(&'a str, &'a
 }
 
 /// A text without its entities.
-fn plain(text: &str) -> Cow<'_, str> {
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return text.into();
     }

@@ -8,19 +8,24 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use reqwest::header::{DATE, ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH, RANGE};
 use reqwest::{Client, Method, Response, StatusCode, Url};
+use tokio::sync::Mutex;
 
 use crate::certificates::{self, Verifier};
 use crate::error_chain::error_chain;
+use crate::objects::access_key::AccessKey;
 use crate::objects::answer::{self, Page};
 use crate::objects::credentials::CredentialSource;
 use crate::objects::error::{ObjectError, ObjectProblem};
 use crate::objects::location::Location;
+use crate::objects::platform::Lent;
 use crate::objects::signature::{Scope, encoded};
 use ::images::digest::Digest;
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// The longest time without a single byte.
 const IDLE: Duration = Duration::from_secs(30);
+/// How long before its end a key of the platform is renewed.
+const RENEW: Duration = Duration::from_mins(5);
 /// How often a request is sent at most, and how long the first pause is.
 const TRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -49,6 +54,10 @@ struct Inner {
     client: Client,
     location: Location,
     credentials: CredentialSource,
+    /// Without a proxy.
+    direct: Client,
+    /// The key that the platform has given.
+    lent: Mutex<Option<Lent>>,
     /// Seconds from this machine's clock to the store's. A store refuses signatures
     /// with other dates.
     offset: AtomicI64,
@@ -76,18 +85,27 @@ impl Bucket {
         let verifier = Verifier::of_system_and(certificates);
         let verifier = verifier.map_err(|error| format!("the trusted certificates: {error}"))?;
         let tls = verifier.client().map_err(|error| error.to_string())?;
-        let mut builder = Client::builder()
-            .user_agent(concat!("almanac/", env!("CARGO_PKG_VERSION")))
-            // A signature holds for one host.
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT)
-            .read_timeout(IDLE)
-            .tls_backend_preconfigured(tls.with_no_client_auth());
-        if ::images::is_loopback(&settings.location.url("")) {
-            builder = builder.no_proxy();
-        }
+        let tls = tls.with_no_client_auth();
+        let client = |is_direct: bool| {
+            let builder = Client::builder()
+                .user_agent(concat!("almanac/", env!("CARGO_PKG_VERSION")))
+                // A signature holds for one host.
+                .redirect(reqwest::redirect::Policy::none())
+                .connect_timeout(CONNECT)
+                .read_timeout(IDLE)
+                .tls_backend_preconfigured(tls.clone());
+            let builder = if is_direct {
+                builder.no_proxy()
+            } else {
+                builder
+            };
+            builder.build().map_err(|error| error_chain(&error))
+        };
+        let is_local = ::images::is_loopback(&settings.location.url(""));
         Ok(Self(Arc::new(Inner {
-            client: builder.build().map_err(|error| error_chain(&error))?,
+            client: client(is_local)?,
+            direct: client(true)?,
+            lent: Mutex::default(),
             location: settings.location.clone(),
             credentials: settings.credentials.clone(),
             offset: AtomicI64::new(0),
@@ -254,8 +272,7 @@ impl Bucket {
 
     async fn send_once(&self, request: &Request) -> Result<Response, ObjectProblem> {
         let inner = &*self.0;
-        let key = inner.credentials.key().await;
-        let key = key.map_err(ObjectProblem::Credentials)?;
+        let key = self.key().await?;
         let scope = Scope {
             key: &key,
             region: &inner.location.region,
@@ -270,6 +287,31 @@ impl Bucket {
             .headers(headers)
             .body(request.body.clone());
         Ok(sent.send().await?)
+    }
+
+    /// The key as it is now.
+    async fn key(&self) -> Result<AccessKey, ObjectProblem> {
+        let inner = &*self.0;
+        let CredentialSource::Platform(platform) = &inner.credentials else {
+            let key = inner.credentials.key().await;
+            return key.map_err(ObjectProblem::Credentials);
+        };
+        let mut lent = inner.lent.lock().await;
+        let now = SystemTime::now();
+        if let Some(lent) = lent.as_ref().filter(|lent| lent.until > now + RENEW) {
+            return Ok(lent.key.clone());
+        }
+        let region = &inner.location.region;
+        match platform.lend(&inner.client, &inner.direct, region).await {
+            Ok(new) => Ok(lent.insert(new).key.clone()),
+            Err(problem) => match lent.as_ref().filter(|lent| lent.until > now) {
+                Some(lent) => {
+                    tracing::warn!(%problem, "the key of the bucket cannot be renewed yet");
+                    Ok(lent.key.clone())
+                }
+                None => Err(problem),
+            },
+        }
     }
 
     /// Takes over the store's clock, if its date can be read.

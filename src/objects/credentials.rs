@@ -1,27 +1,12 @@
 //! The key that signs requests, and where it comes from.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
+
+use crate::objects::access_key::AccessKey;
+use crate::objects::platform::Platform;
 
 /// The largest file of credentials, in bytes.
 const MAX_FILE: usize = 64 << 10;
-
-/// A key of S3. Its `Debug` output has no secret.
-#[derive(Clone, PartialEq, Eq)]
-pub struct AccessKey {
-    /// Its name.
-    pub id: String,
-    /// The secret part.
-    pub secret: String,
-    /// The token of a key that lives for a while.
-    pub token: Option<String>,
-}
-
-impl fmt::Debug for AccessKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
 
 /// Where the key comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +16,8 @@ pub enum CredentialSource {
     File(PathBuf),
     /// From the environment.
     Key(AccessKey),
+    /// From the platform, for a while.
+    Platform(Platform),
     /// Nothing names any.
     None,
 }
@@ -46,7 +33,7 @@ impl CredentialSource {
                 let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
                 read(path, &text)
             }
-            Self::None => Err(
+            Self::Platform(_) | Self::None => Err(
                 "write credentials_file in [fleet], or set AWS_ACCESS_KEY_ID and \
                  AWS_SECRET_ACCESS_KEY"
                     .to_owned(),

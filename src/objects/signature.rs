@@ -7,7 +7,7 @@ use reqwest::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use ring::hmac;
 
-use crate::objects::credentials::AccessKey;
+use crate::objects::access_key::AccessKey;
 use ::images::digest::Digest;
 
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");

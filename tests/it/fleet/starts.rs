@@ -3,7 +3,7 @@
 use super::{Shared, credentials};
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
-use crate::support::objects::{KEY, ObjectStore};
+use crate::support::objects::{KEY, ObjectStore, PLATFORM_TOKEN, SESSION};
 use crate::support::postgres::{self, Postgres};
 use crate::support::program::{Finished, Start};
 use crate::support::tls::Authority;
@@ -255,4 +255,46 @@ fn the_database_must_show_a_certificate_with_its_name() {
         assert_eq!(refused.status.code(), Some(1), "{refused:?}");
         assert!(refused.stderr.contains("check ca_files"), "{refused:?}");
     }
+}
+
+#[test]
+fn the_platform_gives_the_key_of_the_bucket() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (_folder, catalog) = some_catalog();
+    let shared = Shared::start();
+    let config = shared.settings() + &catalog;
+    shared.objects.lie(|lies| lies.session = Some(SESSION));
+    let folder = tempfile::tempdir().unwrap();
+    let (right, wrong) = (folder.path().join("right"), folder.path().join("wrong"));
+    std::fs::write(&right, PLATFORM_TOKEN).unwrap();
+    std::fs::write(&wrong, "another").unwrap();
+    let (sts, pod) = (
+        shared.objects.platform("sts"),
+        shared.objects.platform("pod"),
+    );
+    for (file, is_good) in [(right, true), (wrong, false)] {
+        let file = file.to_str().unwrap();
+        let identity = [
+            ("AWS_WEB_IDENTITY_TOKEN_FILE", file),
+            ("AWS_ROLE_ARN", "arn:ours"),
+            ("AWS_ENDPOINT_URL_STS", &*sts),
+        ];
+        let address = [
+            ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", file),
+            ("AWS_CONTAINER_CREDENTIALS_FULL_URI", &*pod),
+        ];
+        for variables in [&identity[..], &address[..]] {
+            let checked = check(&config, variables);
+            assert_eq!(checked.status.success(), is_good, "{checked:?}");
+            assert!(!checked.stderr.contains(PLATFORM_TOKEN), "{checked:?}");
+        }
+    }
+    // A key of the environment comes first.
+    shared.objects.behave();
+    let [id, secret] = credentials();
+    let both = [id, secret, ("AWS_CONTAINER_CREDENTIALS_FULL_URI", &*pod)];
+    let good = check(&config, &both);
+    assert!(good.status.success(), "{good:?}");
 }

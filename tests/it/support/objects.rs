@@ -22,6 +22,9 @@ use tokio_rustls::TlsAcceptor;
 pub(crate) const BUCKET: &str = "catalogs";
 /// The name of the key that it takes.
 pub(crate) const KEY: &str = "AKIATEST";
+/// What the platform beside it wants to see before it gives a key, and the token of that.
+pub(crate) const PLATFORM_TOKEN: &str = "token-of-the-cluster";
+pub(crate) const SESSION: &str = "session";
 /// The most keys of one page of a list.
 const PAGE: usize = 3;
 
@@ -54,6 +57,8 @@ pub(crate) struct Lies {
     pub(crate) slow: Duration,
     /// Break the connection of each request.
     pub(crate) gone: bool,
+    /// Refuse requests without this token of a session.
+    pub(crate) session: Option<&'static str>,
     /// Refuse signatures of another clock than this many seconds ahead.
     pub(crate) ahead: Option<i64>,
 }
@@ -104,6 +109,11 @@ impl ObjectStore {
     pub(crate) fn url_at(&self, prefix: &str, host: &str) -> String {
         let (scheme, port) = (self.scheme, self.address.port());
         format!("s3://{BUCKET}/{prefix}?endpoint={scheme}://{host}:{port}")
+    }
+
+    /// An address of the platform, which gives keys for the store.
+    pub(crate) fn platform(&self, kind: &str) -> String {
+        format!("{}://{}/platform/{kind}", self.scheme, self.address)
     }
 
     /// Changes how it behaves from now on.
@@ -195,6 +205,9 @@ async fn answer(
     if let Some((status, code)) = lies.status {
         return Ok(refusal(status, code));
     }
+    if let Some(given) = give_key(&path, &parts.headers, &body) {
+        return Ok(given);
+    }
     if let Some(refused) = refused(&parts.headers, &body, &lies) {
         return Ok(refused);
     }
@@ -272,6 +285,9 @@ fn refused(headers: &HeaderMap, body: &[u8], lies: &Lies) -> Option<Response<Bod
     if text("x-amz-content-sha256") != Some(&Digest::of(body).hex()) {
         return Some(refusal(400, "XAmzContentSHA256Mismatch"));
     }
+    if lies.session.is_some() && text("x-amz-security-token") != lies.session {
+        return Some(refusal(403, "InvalidToken"));
+    }
     let ahead = lies.ahead?;
     let now = std::time::SystemTime::now() + Duration::from_secs(ahead.unsigned_abs());
     let minute = |date: &str| date.replace(['-', ':'], "")[..13].to_owned();
@@ -284,6 +300,27 @@ fn refused(headers: &HeaderMap, body: &[u8], lies: &Lies) -> Option<Response<Bod
     let date = httpdate::fmt_http_date(now).parse().unwrap();
     refused.headers_mut().insert("date", date);
     Some(refused)
+}
+
+/// A key as a platform gives it, to those who show its token.
+fn give_key(path: &str, headers: &HeaderMap, body: &[u8]) -> Option<Response<Body>> {
+    let end = "2100-01-01T00:00:00Z";
+    let document = match path {
+        "/platform/pod" if headers.get("authorization")? == PLATFORM_TOKEN => format!(
+            r#"{{"AccessKeyId": "{KEY}", "SecretAccessKey": "secret", "Token": "{SESSION}",
+                "Expiration": "{end}"}}"#
+        ),
+        "/platform/sts" if has(body, PLATFORM_TOKEN) && has(body, "RoleArn=arn%3Aours") => format!(
+            "<Credentials><AccessKeyId>{KEY}</AccessKeyId><SecretAccessKey>secret</SecretAccessKey>\
+             <SessionToken>{SESSION}</SessionToken><Expiration>{end}</Expiration></Credentials>"
+        ),
+        _ => return None,
+    };
+    Some(Response::new(Body::from(document)))
+}
+
+fn has(body: &[u8], text: &str) -> bool {
+    String::from_utf8_lossy(body).contains(text)
 }
 
 /// Whether the headers that make a request what it is are signed.

@@ -58,12 +58,21 @@ pub enum FleetError {
     Refused(String),
 }
 
+/// Whether the server's certificate is refused, or TLS fails otherwise.
+fn is_tls(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Tls(_) => true,
+        sqlx::Error::Io(error) => error.get_ref().is_some_and(|it| it.is::<rustls::Error>()),
+        _ => false,
+    }
+}
+
 /// What to do about an error of the database.
 fn advice(error: &sqlx::Error) -> &'static str {
     let code = error.as_database_error().and_then(DatabaseError::code);
     match (error, code.as_deref().unwrap_or_default()) {
         (sqlx::Error::PoolTimedOut, _) => "; check its address, and that it accepts connections",
-        (sqlx::Error::Tls(_), _) => {
+        (error, _) if is_tls(error) => {
             "; check ca_files, and that the server's certificate has the name in database"
         }
         (_, "28000" | "28P01") => "; check the user in database, and password_file",
@@ -105,6 +114,7 @@ impl FleetError {
     pub fn is_temporary(&self) -> bool {
         match self {
             // An answer of the server is its decision, unless it starts or stops.
+            Self::Database { source, .. } if is_tls(source) => false,
             Self::Database { source, .. } => source
                 .as_database_error()
                 .is_none_or(|error| error.code().is_some_and(|code| code.starts_with("57P"))),

@@ -65,6 +65,7 @@ pub(super) async fn join(
         follows: Vec::new(),
         behind: Vec::new(),
         lagging: Vec::new(),
+        counted: false,
         answered: None,
         heard: Instant::now(),
         stale: settings.stale,

@@ -4,6 +4,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::name::CatalogName;
 
+/// How long a replica waits for the first answer of the database before it serves what
+/// is stored.
+const FIRST_ANSWER: Duration = Duration::from_secs(10);
+
 /// The state of a replica in its fleet.
 #[derive(Clone, Debug)]
 pub struct FleetStatus {
@@ -22,6 +26,8 @@ pub struct FleetStatus {
     /// Those of them that it has lacked for so long that it should get no clients, while
     /// others have them.
     pub lagging: Vec<CatalogName>,
+    /// Whether the others have ever waited for this replica before they show something new.
+    pub counted: bool,
     /// When the database last answered.
     pub answered: Option<SystemTime>,
     /// The same on this machine's clock; before, when this replica started.
@@ -35,6 +41,13 @@ pub struct FleetStatus {
 impl FleetStatus {
     /// Why other replicas should get this one's clients.
     pub fn unready(&self) -> Option<String> {
+        // Others may show meanwhile what this one lacks.
+        if !self.counted && self.answered.is_some() {
+            return Some("not yet at what the other replicas show".to_owned());
+        }
+        if !self.counted && self.heard.elapsed() < FIRST_ANSWER {
+            return Some("waiting for the database of the fleet".to_owned());
+        }
         if let Some(stale) = self.stale
             && self.heard.elapsed() > stale
         {
@@ -62,11 +75,18 @@ mod tests {
             follows: Vec::new(),
             behind: vec!["x".parse().unwrap()],
             lagging: Vec::new(),
+            counted: false,
             answered: None,
             heard: Instant::now(),
             stale: None,
             error: None,
         };
+        let waits = "waiting for the database of the fleet";
+        assert_eq!(status.unready().as_deref(), Some(waits));
+        status.answered = Some(SystemTime::now());
+        let early = "not yet at what the other replicas show";
+        assert_eq!(status.unready().as_deref(), Some(early));
+        status.counted = true;
         assert_eq!(status.unready(), None);
         status.lagging = vec!["x".parse().unwrap(), "y".parse().unwrap()];
         let lags = "behind the other replicas: x, y";

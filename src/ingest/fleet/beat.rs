@@ -108,7 +108,7 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
         fleet.want(me, &tracks).await?;
     }
     let before = Instant::now();
-    let ready = membership.is_settled();
+    let ready = membership.may_serve();
     let Some(mut beat) = fleet.beat(me, ready, &tracks).await? else {
         // It was paused for so long that it was removed.
         set_leases(membership, &[]);
@@ -127,7 +127,7 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
     // Last, so that whoever gets a lease knows what was published before.
     set_leases(membership, &beat.leases);
     fleet_metrics::members(beat.live, beat.leases.len());
-    membership.note(Ok(&beat));
+    membership.note(Ok((&beat, ready)));
     Ok(())
 }
 

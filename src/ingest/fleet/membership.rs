@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
@@ -38,6 +39,8 @@ struct Inner {
     /// The fleet whose numbers the data folder has, while it is not known whether the
     /// database is of the same.
     unverified: Mutex<Option<String>>,
+    /// Whether clients have seen the current generation of every catalog.
+    was_settled: AtomicBool,
     /// Since when clients do not see what they should.
     behind: Mutex<BTreeMap<TrackKey, Instant>>,
     /// Makes failing catalogs of this replica retry at once.
@@ -102,6 +105,7 @@ impl Membership {
             me: watch::Sender::new(None),
             status: watch::Sender::new(status),
             unverified: Mutex::new(unverified),
+            was_settled: AtomicBool::new(false),
             behind: Mutex::default(),
             retry_now,
         }))
@@ -139,7 +143,7 @@ impl Membership {
     }
 
     /// Notes what a beat has shown, or why it failed.
-    pub(super) fn note(&self, beat: Result<&Beat, String>) {
+    pub(super) fn note(&self, beat: Result<(&Beat, bool), String>) {
         let mut follows = Vec::new();
         let mut since = BTreeMap::new();
         let mut before = self.0.behind.lock();
@@ -154,7 +158,7 @@ impl Membership {
             }
         }
         // Somebody has to serve.
-        let has_others = beat.as_ref().is_ok_and(|beat| beat.ready > 0);
+        let has_others = beat.as_ref().is_ok_and(|(beat, _)| beat.ready > 0);
         let lagging = since.iter();
         let lagging = lagging.filter(|(_, since)| has_others && since.elapsed() >= LAG);
         let lagging = lagging.map(|((catalog, _), _)| catalog.clone()).collect();
@@ -166,8 +170,9 @@ impl Membership {
             status.behind = behind;
             status.lagging = lagging;
             match beat {
-                Ok(beat) => {
+                Ok((beat, ready)) => {
                     status.replicas = beat.live;
+                    status.counted |= ready;
                     status.answered = Some(SystemTime::now());
                     status.heard = Instant::now();
                     status.error = None;
@@ -203,10 +208,26 @@ impl Membership {
             .collect()
     }
 
-    /// Whether clients see the current generation of every catalog.
-    pub(super) fn is_settled(&self) -> bool {
+    /// Whether this replica may have clients, so that the others wait for it: it has shown
+    /// the current generation of every catalog once, and does not lag.
+    pub(super) fn may_serve(&self) -> bool {
         let tracks = self.0.tracks.lock();
-        !tracks.is_empty() && tracks.values().all(|state| state.borrow().is_settled())
+        if tracks.is_empty() {
+            return true;
+        }
+        if tracks.values().all(|state| state.borrow().is_settled()) {
+            self.0.was_settled.store(true, Ordering::Relaxed);
+            return true;
+        }
+        drop(tracks);
+        let behind = self.0.behind.lock();
+        let lags = behind.values().any(|since| since.elapsed() >= LAG);
+        self.0.was_settled.load(Ordering::Relaxed) && !lags
+    }
+
+    /// Whether the fleet knows that this replica may have clients.
+    pub(super) fn is_counted(&self) -> bool {
+        self.0.status.borrow().counted
     }
 
     /// Whether the moment of a generation is still to be set.

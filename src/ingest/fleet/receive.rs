@@ -162,6 +162,11 @@ impl Receiver {
         let served = Some(turned.id);
         if state.served != served {
             self.track.update(|state| state.served = served);
+            let membership = self.track.membership();
+            if !membership.is_counted() {
+                // Soon, as it gets no clients before.
+                membership.nudge();
+            }
         }
         recorded?;
         self.prepare(&state).await
@@ -213,7 +218,7 @@ impl Receiver {
             return Ok(Some(LOOK));
         }
         // Alone, nobody has to hear of it.
-        let notice = if prepared.replicas > 1 {
+        let notice = if prepared.has_others {
             NOTICE
         } else {
             Duration::ZERO
@@ -379,6 +384,7 @@ mod tests {
                 replicas,
                 having,
                 mine: true,
+                has_others: true,
             };
             is_enough(prepared, Duration::from_secs(seconds))
         };

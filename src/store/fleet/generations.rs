@@ -50,6 +50,8 @@ pub struct Prepared {
     pub having: i64,
     /// Whether the holder has it itself.
     pub mine: bool,
+    /// Whether others live and want the track, ready or not.
+    pub has_others: bool,
 }
 
 impl Fleet {
@@ -179,7 +181,9 @@ impl Fleet {
              ), got AS (SELECT replica FROM receipts WHERE track = $1 AND number = $2)
              SELECT (SELECT count(*) FROM wanting),
                (SELECT count(*) FROM wanting WHERE id IN (SELECT replica FROM got)),
-               EXISTS (SELECT 1 FROM got WHERE replica = $3)",
+               EXISTS (SELECT 1 FROM got WHERE replica = $3),
+               EXISTS (SELECT 1 FROM replicas
+                 WHERE expires > clock_timestamp() AND $1 = ANY(wants) AND id <> $3)",
         );
         let query = query.bind(id.track.0).bind(id.number).bind(me.0);
         let row = query.fetch_one(&self.pool).await;
@@ -188,6 +192,7 @@ impl Fleet {
             replicas: row.get(0),
             having: row.get(1),
             mine: row.get(2),
+            has_others: row.get(3),
         })
     }
 

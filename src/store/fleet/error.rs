@@ -62,7 +62,10 @@ pub enum FleetError {
 fn is_tls(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Tls(_) => true,
-        sqlx::Error::Io(error) => error.get_ref().is_some_and(|it| it.is::<rustls::Error>()),
+        sqlx::Error::Io(error) => {
+            let cause = error.get_ref();
+            cause.is_some_and(|cause| cause.downcast_ref::<rustls::Error>().is_some())
+        }
         _ => false,
     }
 }

@@ -11,7 +11,7 @@ use clap::{CommandFactory as _, Parser as _};
 use fbc::problem::Code;
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 36] = [
+const FOREIGN_FLAGS: [&str; 40] = [
     "replicas",
     "external-address",
     "create-namespace",
@@ -41,6 +41,10 @@ const FOREIGN_FLAGS: [&str; 36] = [
     "runs",
     "rounds",
     "seconds",
+    "publications",
+    "takeovers",
+    "idle",
+    "starts",
     "cacert",
     "catalogd-cas-dir",
     "tls-verify",

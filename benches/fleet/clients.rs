@@ -40,7 +40,8 @@ impl Clients {
                     if let Some(place) = place {
                         let other = places.get(turn.load(Ordering::Relaxed) % replicas);
                         let asked = request(number, &known, place, other.unwrap_or(place));
-                        if let Err((place, problem)) = asked {
+                        if let Err(failure) = asked {
+                            let (place, problem) = *failure;
                             known.failed(!places.has(place), problem);
                         }
                     }
@@ -68,36 +69,37 @@ fn request(
     known: &Known,
     place: Place,
     other: Place,
-) -> Result<(), (Place, String)> {
+) -> Result<(), Box<(Place, String)>> {
     let asked = Instant::now();
     match number % 4 {
         0 => {
             let reply = good(get(place.http, "/catalogs/a/api/v1/all"));
-            let text = reply.map_err(|error| (place, error))?.text();
+            let text = reply.map_err(|error| Box::new((place, error)))?.text();
             known.take(asked, |variant| variant.text == text);
         }
         1 => {
             let headers = [("Accept-Encoding", "gzip")];
             let reply = ask(place.http, "GET", "/catalogs/a/api/v1/all", &headers, b"");
-            let reply = good(reply).map_err(|error| (place, error))?;
+            let reply = good(reply).map_err(|error| Box::new((place, error)))?;
             let unpacked = flate2::read::MultiGzDecoder::new(&reply.body[..]);
             let text = if reply.header("content-encoding") == Some("gzip") {
-                std::io::read_to_string(unpacked).map_err(|error| (place, error.to_string()))?
+                std::io::read_to_string(unpacked)
+                    .map_err(|error| Box::new((place, error.to_string())))?
             } else {
                 reply.text()
             };
             known.take(asked, |variant| variant.text == text);
         }
         2 => {
-            let names = packages(place.grpc).map_err(|error| (place, error))?;
+            let names = packages(place.grpc).map_err(|error| Box::new((place, error)))?;
             known.take(asked, |variant| variant.packages == names);
         }
         _ => {
             let tag = good(get(place.http, "/v2/a/manifests/latest"));
-            let tag = tag.map_err(|error| (place, error))?;
+            let tag = tag.map_err(|error| Box::new((place, error)))?;
             let digest = tag.header("docker-content-digest").unwrap_or_default();
             let path = format!("/v2/a/manifests/{digest}");
-            let pulled = good(get(other.http, &path)).map_err(|error| (other, error))?;
+            let pulled = good(get(other.http, &path)).map_err(|error| Box::new((other, error)))?;
             if pulled.body != tag.body {
                 known.wrong(format!("{digest} has other bytes elsewhere"));
             }

@@ -17,6 +17,9 @@ pub struct Stored {
 
 impl Stored {
     /// Stores a revision of this catalog from this source.
+    ///
+    /// # Panics
+    /// When the disk fails.
     pub async fn new(name: &CatalogName, source: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).await.unwrap();
@@ -39,6 +42,9 @@ impl Stored {
     }
 
     /// Opens the revision once more.
+    ///
+    /// # Panics
+    /// When the disk fails.
     pub fn open(&self) -> Snapshot {
         Snapshot::open(&self.store, self.revision.clone()).unwrap()
     }

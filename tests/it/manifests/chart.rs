@@ -127,10 +127,6 @@ fn values_that_cannot_work_are_refused() {
             "cluster_catalogs: own alone",
         ),
         (
-            "--set=settings.kubernetes.cluster_catalogs=own",
-            "replicas: set 1",
-        ),
-        (
             "--set=settings.http_tls.min_version=cluster",
             "http_tls needs tls.mode",
         ),
@@ -152,6 +148,27 @@ fn values_that_cannot_work_are_refused() {
         .concat(),
     );
     assert!(output.status.success());
+}
+
+/// A replica announces a digest before the others have pulled it.
+#[test]
+fn several_replicas_in_the_place_of_catalogd_are_refused() {
+    if skip_without("helm") {
+        return;
+    }
+    let values = values("olm-v1-replace");
+    let words = [
+        "template",
+        "almanac",
+        "deploy/helm/almanac",
+        "--values",
+        &values,
+        "--set=replicas=2",
+    ];
+    let output = helm(&words);
+    assert!(!output.status.success());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("replicas: set 1"), "{errors}");
 }
 
 /// The schema has the keys of the program, table by table.

@@ -55,11 +55,11 @@ struct State {
 
 impl Server {
     fn start(mode: &str) -> Self {
-        Self::with(json!({"availabilityMode": mode, "source": {"type": "Image"}}))
+        Self::with(&json!({"availabilityMode": mode, "source": {"type": "Image"}}))
     }
 
     /// With this specification.
-    fn with(spec: Value) -> Self {
+    fn with(spec: &Value) -> Self {
         let mut object: DynamicObject = serde_json::from_value(json!({"metadata": {
             "name": "a", "generation": 1, "resourceVersion": "10", "uid": "u",
             "labels": {"olm.operatorframework.io/metadata.name": "a"},

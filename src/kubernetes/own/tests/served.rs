@@ -26,7 +26,7 @@ async fn serving() -> (Server, Catalogs, Publisher, Stored) {
     publisher.publish(stored.open());
     publisher.update(|status| status.set_source(IMAGE.to_owned()));
     tokio::time::pause();
-    let server = Server::with(json!({"source": {"type": "Image", "image": {"ref": IMAGE}}}));
+    let server = Server::with(&json!({"source": {"type": "Image", "image": {"ref": IMAGE}}}));
     (server, catalogs, publisher, stored)
 }
 

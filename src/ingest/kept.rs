@@ -71,7 +71,7 @@ pub(super) fn encode(
     let stored = stored
         .iter()
         .map(|line| (line.segment, line.crc, *line.digest.as_bytes()));
-    let encoded = Encoded {
+    let kept = Encoded {
         metas: &output.metas,
         blobs: &output.blobs,
         apis: &apis,
@@ -83,7 +83,7 @@ pub(super) fn encode(
         stored: stored.collect(),
     };
     // All types can be encoded; without content, nothing is kept.
-    *content = postcard::to_extend(&encoded, std::mem::take(content)).unwrap_or_default();
+    *content = postcard::to_extend(&kept, std::mem::take(content)).unwrap_or_default();
     put_apis(&mut output.blobs, apis);
 }
 

@@ -1,5 +1,7 @@
 //! A configuration with the catalogs and files that the cluster adds to it.
 
+use std::path::PathBuf;
+
 use crate::config::cluster_names::{Namespace, Selector};
 use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
@@ -9,20 +11,21 @@ use crate::config::value::{Address, OnInvalidSetting};
 use crate::ingest::{FolderOptions, Mirror, Source};
 use crate::kubernetes::{self, ClusterCatalogs, DiscoveredCatalog, RegistryFiles};
 use crate::serve::access::AccessSettings;
+use ::images::config_files::AwaitedFile;
 
 /// The Service of catalogd, upstream.
 const SERVICE_URL: &str = "https://catalogd-service.olmv1-system.svc";
 /// The longest URL: with the longest name of a catalog, the status takes 525 bytes.
 const MAX_SERVICE_URL: usize = 525 - "/catalogs/".len() - 253;
 
-/// Why nothing is pulled before the first list of mirror sets.
-const MIRRORS_UNKNOWN: &str = "the mirror sets of the cluster were not read yet; a role must grant list and \
-    watch on imagedigestmirrorsets.config.openshift.io, imagetagmirrorsets.config.openshift.io and \
-    imagecontentsourcepolicies.operator.openshift.io";
 /// Why nothing is pulled before the first list of image policies.
-const POLICIES_UNKNOWN: &str = "the image policies of the cluster were not read yet; a role must grant list \
-    and watch on clusterimagepolicies.config.openshift.io, and with image_policy_namespace on \
-    imagepolicies.config.openshift.io";
+const POLICIES_UNKNOWN: &str = "the image policies of the cluster were not read yet by \
+    almanac serve; a role must grant list and watch on clusterimagepolicies.config.openshift.io, \
+    and with image_policy_namespace on imagepolicies.config.openshift.io";
+/// The same about mirror sets.
+const MIRRORS_UNKNOWN: &str = "the mirror sets of the cluster were not read yet by \
+    almanac serve; a role must grant list and watch on imagedigestmirrorsets.config.openshift.io, \
+    imagetagmirrorsets.config.openshift.io and imagecontentsourcepolicies.operator.openshift.io";
 
 impl KubernetesConfig {
     /// These settings, with those for all catalogs.
@@ -154,16 +157,42 @@ impl Config {
     /// Adds files of the cluster to those of the registry client. Configured
     /// credentials take precedence.
     pub fn add_registry_files(&mut self, files: &RegistryFiles) {
-        let registries = &mut self.registries;
-        if let Some(folder) = &files.mirrors {
-            registries.mirrors.kubernetes.push(folder.clone());
-            registries.mirrors.awaited = Some((folder.clone(), MIRRORS_UNKNOWN.to_owned()));
-        }
-        if let Some(folder) = &files.policies {
-            registries.policy.objects.push(folder.clone());
-            registries.policy.awaited = Some((folder.clone(), POLICIES_UNKNOWN.to_owned()));
-        }
-        let credentials = files.credentials.iter().cloned();
-        registries.usual_auth_files.splice(..0, credentials);
+        add_files(&mut self.registries, files);
     }
+}
+
+impl Settings {
+    /// Adds the files that `serve` with these settings keeps of the cluster. So a command
+    /// pulls no image that `serve` refuses.
+    ///
+    /// # Errors
+    /// When the settings of the cluster are not valid.
+    pub fn add_cluster_files(
+        &self,
+        registries: &mut images::Settings,
+        environment: &Environment,
+    ) -> Result<(), ConfigError> {
+        let policy_namespace = self.registries.image_policy_namespace.as_ref();
+        let cluster = self.kubernetes.clone();
+        let cluster = cluster.resolve(policy_namespace, false, self.offline, environment)?;
+        if let Some(cluster) = cluster {
+            let cluster = KubernetesConfig::new(cluster, self).settings;
+            add_files(
+                registries,
+                &RegistryFiles::of(&cluster, &self.data_folder()),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn add_files(registries: &mut images::Settings, files: &RegistryFiles) {
+    let awaited = |path: &Option<PathBuf>, unknown: &str| {
+        let (path, unknown) = (path.clone()?, unknown.to_owned());
+        Some(AwaitedFile { path, unknown })
+    };
+    registries.mirrors.awaited = awaited(&files.mirrors, MIRRORS_UNKNOWN);
+    registries.policy.awaited = awaited(&files.policies, POLICIES_UNKNOWN);
+    let credentials = files.credentials.iter().cloned();
+    registries.usual_auth_files.splice(..0, credentials);
 }

@@ -2,7 +2,7 @@
 //! for each pull, so a change takes effect at once. Files also outlive a restart
 //! without the API server.
 //!
-//! The folders of mirror sets and image policies appear with the first complete
+//! The files with mirror sets and image policies appear with the first complete
 //! list. Until then each pull fails, because a policy might forbid it.
 
 use std::collections::BTreeMap;
@@ -38,12 +38,19 @@ const MAX_MIRRORS: u64 = 64 << 20;
 /// The files that the registry client reads besides those of its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegistryFiles {
-    /// A folder with mirror sets.
+    /// A file with mirror sets, which appears with the first list.
     pub mirrors: Option<PathBuf>,
-    /// A folder with image policies.
+    /// A file with image policies, which appears with the first list.
     pub policies: Option<PathBuf>,
     /// A file with credentials, which may be missing.
     pub credentials: Option<PathBuf>,
+}
+
+impl RegistryFiles {
+    /// Those that a start with these settings keeps in `data_dir`.
+    pub fn of(settings: &Settings, data_dir: &Path) -> Self {
+        Folders::new(data_dir.join(stored::FOLDER)).registry_files(settings)
+    }
 }
 
 /// Where the files are.
@@ -60,11 +67,12 @@ impl Folders {
     }
 
     fn registry_files(&self, settings: &Settings) -> RegistryFiles {
-        let path = |name: &str, is_on: bool| is_on.then(|| self.0.join(name));
+        let objects = |folder: &str| self.0.join(folder).join(OBJECTS);
+        let has_credentials = settings.has_credentials();
         RegistryFiles {
-            mirrors: path(MIRRORS, settings.mirror_sets),
-            policies: path(POLICIES, settings.image_policies),
-            credentials: path(CREDENTIALS, settings.has_credentials()),
+            mirrors: settings.mirror_sets.then(|| objects(MIRRORS)),
+            policies: settings.image_policies.then(|| objects(POLICIES)),
+            credentials: has_credentials.then(|| self.0.join(CREDENTIALS)),
         }
     }
 
@@ -119,8 +127,7 @@ pub(super) async fn start(
     stop: &CancellationToken,
 ) -> RegistryFiles {
     let files = folders.registry_files(settings);
-    if let Some(folder) = &files.mirrors {
-        let file = folder.join(OBJECTS);
+    if let Some(file) = &files.mirrors {
         let path = file.clone();
         let reading = tokio::task::spawn_blocking(move || objects_in(&path));
         let known = reading.await.ok().flatten();
@@ -130,9 +137,9 @@ pub(super) async fn start(
             let of_kind = |all: &Vec<DynamicObject>| of_kind(all, kind);
             watched(kind, known.as_ref().map(of_kind))
         });
-        keep_objects(kinds, file, tasks, stop);
+        keep_objects(kinds, file.clone(), tasks, stop);
     }
-    if let Some(folder) = &files.policies {
+    if let Some(file) = &files.policies {
         // Without the kind nobody knows which images are allowed.
         let mut kinds = vec![watched(resources::CLUSTER_IMAGE_POLICIES, None)];
         if let Some(namespace) = &settings.policy_namespace {
@@ -140,7 +147,7 @@ pub(super) async fn start(
             policies.namespace = Some(namespace.clone());
             kinds.push(policies);
         }
-        keep_objects(kinds, folder.join(OBJECTS), tasks, stop);
+        keep_objects(kinds, file.clone(), tasks, stop);
     }
     if let Some(file) = &files.credentials {
         let watched = |kind| watched(kind, None);

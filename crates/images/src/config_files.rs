@@ -32,6 +32,16 @@ pub enum FileKind {
     Signature,
 }
 
+/// A file that another program writes once it knows the content. Until then there is
+/// none, which is an error with this reason; a file without objects is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwaitedFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// The reason to tell while it is missing.
+    pub unknown: String,
+}
+
 /// A file that cannot be used. It does not repeat the file's content.
 #[derive(Debug, thiserror::Error)]
 #[error("{kind} {} {problem}", path.display())]
@@ -86,6 +96,14 @@ impl FileError {
     /// An error about the content of a file.
     pub(crate) fn content(kind: FileKind, path: &Path, problem: impl fmt::Display) -> Self {
         Self::new(kind, path, FileProblem::Content(problem.to_string()))
+    }
+
+    /// The error of an awaited file that is not there yet.
+    pub(crate) fn unknown_if_missing(self, file: &AwaitedFile) -> Self {
+        if self.is_missing() {
+            return Self::content(self.kind, &file.path, &file.unknown);
+        }
+        self
     }
 
     /// Whether there is no such file.

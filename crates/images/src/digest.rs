@@ -67,6 +67,25 @@ impl Digest {
     }
 }
 
+/// Whether a text is a digest in an algorithm of image-spec: sha256, sha384 or sha512.
+pub(crate) fn is_digest(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(algorithm, digits)| {
+        let length = match algorithm {
+            "sha256" => 64,
+            "sha384" => 96,
+            "sha512" => 128,
+            _ => return false,
+        };
+        is_hexadecimal(digits, length)
+    })
+}
+
+/// Whether a text has this many lower-case hexadecimal digits and nothing else.
+pub(crate) fn is_hexadecimal(text: &str, length: usize) -> bool {
+    let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    text.len() == length && text.bytes().all(is_digit)
+}
+
 /// As many of the hexadecimal digits as fit.
 #[expect(clippy::inline_always, reason = "the same")]
 #[inline(always)]

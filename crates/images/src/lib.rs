@@ -224,7 +224,7 @@ pub mod signing;
 pub mod verify;
 mod yaml;
 
-pub use config_files::{FileError, FileKind, FileProblem};
+pub use config_files::{AwaitedFile, FileError, FileKind, FileProblem};
 pub use digest::Digest;
 pub use error::Error;
 pub use layout::{Choice, Format, Layout, LayoutError};

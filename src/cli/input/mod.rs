@@ -259,11 +259,17 @@ impl ReadingArguments {
         };
         let mut settings = flags.over(environment).map_err(Failure::usage)?;
         start_log(&settings.log, environment)?;
+        let mut cluster = None;
         if file.is_some() {
             let gathered = Settings::gather(settings, file, environment);
             settings = gathered.map_err(Failure::usage)?;
+            cluster = Some(settings.clone());
         }
-        let registries = settings.registries.resolve(environment);
+        let mut registries = settings.registries.resolve(environment);
+        if let Some(cluster) = cluster {
+            let added = cluster.add_cluster_files(&mut registries, environment);
+            added.map_err(Failure::usage)?;
+        }
         let limits = Limits::default();
         let fetch = fetch::Settings {
             ca_files: registries.ca_files.clone(),

@@ -78,11 +78,21 @@ impl Files<'_> {
             json!([{ "type": kind }])
         };
         let mut transports = Map::new();
-        for transport in ["docker", "oci", "oci-archive", "docker-archive", "dir"] {
+        for transport in [
+            "docker",
+            "oci",
+            "oci-archive",
+            "docker-archive",
+            "dir",
+            "containers-storage",
+            "docker-daemon",
+        ] {
             let mut scopes = Map::new();
             for _ in 0..rng.u8(..4) {
                 let scope = match transport {
                     "docker" => registry_scope(rng).to_owned(),
+                    "containers-storage" => storage_scope(rng),
+                    "docker-daemon" => daemon_scope(rng),
                     "docker-archive" if rng.u8(..8) > 0 => String::new(),
                     _ => self.path_scope(rng),
                 };
@@ -94,6 +104,36 @@ impl Files<'_> {
         }
         json!({ "default": requirement(rng), "transports": transports })
     }
+}
+
+/// A scope of images in local storage, rarely one that is not allowed.
+fn storage_scope(rng: &mut Rng) -> String {
+    let digest = "0123456789abcdef".repeat(4);
+    match rng.u8(..60) {
+        0 => "name".to_owned(),
+        1 => "[a]".to_owned(),
+        2 => "[@/a]".to_owned(),
+        3 => format!("[/a]name@{}", &digest[1..]),
+        4 => "[/a]name@sha256:0@".to_owned(),
+        5 => "[]".to_owned(),
+        6..20 => format!("[overlay@/a]name@sha256:{digest}"),
+        20..30 => format!("[/a]name@sha256:{digest}@{digest}"),
+        30..40 => format!("[/a]name@{digest}"),
+        40..50 => "[/a]".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// A scope of images of a daemon, rarely a digest, which is not allowed.
+fn daemon_scope(rng: &mut Rng) -> String {
+    let length = match rng.u8(..40) {
+        0 => 64,
+        1 => 128,
+        2 => 63,
+        _ => return "name:tag".to_owned(),
+    };
+    let algorithm = if length == 128 { "sha512" } else { "sha256" };
+    format!("{algorithm}:{}", &"0123456789abcdef".repeat(8)[..length])
 }
 
 fn registry_scope(rng: &mut Rng) -> &'static str {

@@ -11,6 +11,7 @@ use crate::support::almanac::{Almanac, catalog};
 use crate::support::api_server::{ApiServer, Fault};
 use crate::support::catalog::Catalog;
 use crate::support::image::{Built, Image};
+use crate::support::program::Start;
 use crate::support::registry::Access;
 use crate::support::upstream::Upstream;
 
@@ -329,6 +330,58 @@ fn a_missing_kind_of_mirror_sets_keeps_the_stored_ones() {
     );
     upstream.push("mirrored/a", "v1", &image_of("second"));
     almanac.until_at("a", &image_of("second").digest());
+}
+
+/// Of the policies that `serve` with the same configuration has stored.
+#[test]
+fn commands_hold_to_the_stored_policies_of_the_cluster() {
+    let (upstream, api) = (Upstream::start(), ApiServer::start());
+    upstream.push("catalogs/a", "v1", &image_of("first"));
+    let source = upstream.reference("catalogs/a", "v1");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("almanac.toml");
+    let text = config(&api, "image_policies = true\nmirror_sets = true", &source);
+    fs::write(&file, format!("data_dir = \"data\"\n{text}")).unwrap();
+    let check = || {
+        let finished = Start::new(["check", "--config", file.to_str().unwrap(), "a"]).run();
+        (finished.status.code(), finished.stderr)
+    };
+    let cluster = folder.path().join("data/cluster");
+    // A folder without its file says nothing about the cluster.
+    for kind in ["mirrors", "policies"] {
+        fs::create_dir_all(cluster.join(kind)).unwrap();
+    }
+    let store = |kind: &str, items: &[Value]| {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        fs::write(cluster.join(kind).join("objects.json"), list.to_string()).unwrap();
+    };
+    let (code, error) = check();
+    assert!(
+        error.contains("mirror sets of the cluster were not read yet"),
+        "{error}"
+    );
+    assert_eq!(code, Some(3), "{error}");
+    store("mirrors", &[]);
+    let (code, error) = check();
+    assert!(
+        error.contains("image policies of the cluster were not read yet"),
+        "{error}"
+    );
+    assert_eq!(code, Some(3), "{error}");
+    store("policies", &[unmet_policy(&source)]);
+    let (code, error) = check();
+    // The message names the place of the object that decides.
+    for said in [
+        "is not admitted",
+        "policies/objects.json",
+        "ClusterImagePolicy signed",
+    ] {
+        assert!(error.contains(said), "{error}");
+    }
+    assert_eq!(code, Some(3), "{error}");
+    store("policies", &[]);
+    let (code, error) = check();
+    assert_ne!(code, Some(3), "{error}");
 }
 
 #[test]

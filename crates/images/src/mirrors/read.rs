@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config_files::{self, FileError, FileKind};
+use crate::config_files::{self, AwaitedFile, FileError, FileKind};
 use crate::digest::Digest;
 use crate::mirrors::matching::Mirrors;
 use crate::mirrors::mirror_sets::MirrorSet;
@@ -28,8 +28,8 @@ pub struct MirrorFiles {
     /// Files, or folders of such, with Kubernetes objects (YAML, JSON). Each must
     /// exist.
     pub kubernetes: Vec<PathBuf>,
-    /// One of them that appears later, and the reason to tell until then.
-    pub awaited: Option<(PathBuf, String)>,
+    /// A further such file.
+    pub awaited: Option<AwaitedFile>,
 }
 
 impl Mirrors {
@@ -46,13 +46,12 @@ impl Mirrors {
         }
         let mut sets = Vec::new();
         for path in &files.kubernetes {
-            if let Some((awaited, reason)) = &files.awaited
-                && awaited == path
-                && matches!(path.try_exists(), Ok(false))
-            {
-                return Err(FileError::content(FileKind::Mirrors, path, reason));
-            }
             sets.extend(mirror_sets(path)?);
+        }
+        if let Some(file) = &files.awaited {
+            let found = file_sets(&file.path);
+            let (found, _) = found.map_err(|error| error.unknown_if_missing(file))?;
+            sets.extend(found);
         }
         mirrors.check_limits(sets.len(), files)?;
         mirrors.add_sets(&sets);
@@ -150,18 +149,21 @@ fn mirror_sets(path: &Path) -> Result<Vec<MirrorSet>, FileError> {
     };
     let mut all = Vec::new();
     for path in files {
-        let rejected = |problem: String| FileError::content(FileKind::Mirrors, &path, problem);
-        let (sets, found) = kubernetes::parse(&text(&path)?).map_err(rejected)?;
+        let (sets, found) = file_sets(&path)?;
         if !found && !is_folder {
-            return Err(rejected(
-                "it contains no ImageDigestMirrorSet, ImageTagMirrorSet or \
-                 ImageContentSourcePolicy"
-                    .into(),
-            ));
+            let problem = "it contains no ImageDigestMirrorSet, ImageTagMirrorSet or \
+                 ImageContentSourcePolicy";
+            return Err(FileError::content(FileKind::Mirrors, &path, problem));
         }
         all.extend(sets);
     }
     Ok(all)
+}
+
+/// The sets of a file, and whether it has an object of a kind of such sets.
+fn file_sets(path: &Path) -> Result<(Vec<MirrorSet>, bool), FileError> {
+    let rejected = |problem: String| FileError::content(FileKind::Mirrors, path, problem);
+    kubernetes::parse(&text(path)?).map_err(rejected)
 }
 
 fn text(path: &Path) -> Result<String, FileError> {

@@ -379,11 +379,17 @@ fn later_files_override_earlier_ones() {
     let error = Mirrors::read(&files).unwrap_err().to_string();
     assert!(error.contains("no ImageDigestMirrorSet"), "{error}");
     // One that is still to come says so.
-    files.kubernetes = vec![folder.path().join("later")];
-    files.awaited = Some((folder.path().join("later"), "not read yet".to_owned()));
+    files.kubernetes.clear();
+    let path = folder.path().join("later");
+    files.awaited = Some(AwaitedFile {
+        path: path.clone(),
+        unknown: "not read yet".to_owned(),
+    });
     let error = Mirrors::read(&files).unwrap_err();
     assert!(!error.is_missing() && error.to_string().contains("not read yet"));
-    files.kubernetes.clear();
+    std::fs::write(&path, r#"{"kind":"List","items":[]}"#).unwrap();
+    assert!(Mirrors::read(&files).is_ok());
+    files.awaited = None;
     files.named = vec![folder.path().join("missing.conf")];
     assert!(Mirrors::read(&files).unwrap_err().is_missing());
     files.usual.clear();

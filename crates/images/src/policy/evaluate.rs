@@ -76,7 +76,9 @@ impl Admission {
             None => config_files::first(FileKind::Policy, &files.usual, MAX_POLICY)?,
         };
         let objects = objects::read(files)?;
-        let (path, mut policy) = match (found, files.objects.first()) {
+        let awaited = files.awaited.iter().map(|file| &file.path);
+        let of_objects = files.objects.iter().chain(awaited).next();
+        let (path, mut policy) = match (found, of_objects) {
             (Some((path, bytes)), _) => {
                 let policy = Policy::parse(&bytes)
                     .map_err(|problem| FileError::content(FileKind::Policy, path, problem))?;
@@ -86,11 +88,12 @@ impl Admission {
             (None, None) => return Ok(Self::default()),
         };
         policy.add(&objects, files.namespace.as_deref());
-        let (scope, requirements) = policy.of(image);
+        let found = policy.of(image);
+        let deciding = of_objects.filter(|_| found.of_objects);
         Ok(Self {
-            policy: Some(path.to_owned()),
-            scope,
-            requirements: requirements.into_iter().map(Judged::new).collect(),
+            policy: Some(deciding.map_or(path, PathBuf::as_path).to_owned()),
+            scope: found.scope,
+            requirements: found.requirements.into_iter().map(Judged::new).collect(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::config_files::AwaitedFile;
 use crate::signatures::SignatureStoreFiles;
 
 /// Where the policy is.
@@ -13,10 +14,10 @@ pub struct PolicyFiles {
     /// them every image is admitted.
     pub usual: Vec<PathBuf>,
     /// Files, or folders of such, with `ClusterImagePolicy` and `ImagePolicy`
-    /// objects of OpenShift (YAML, JSON). Each must exist.
+    /// objects of OpenShift (YAML, JSON). Each must exist and have one.
     pub objects: Vec<PathBuf>,
-    /// One of them that appears later, and the reason to tell until then.
-    pub awaited: Option<(PathBuf, String)>,
+    /// A further such file.
+    pub awaited: Option<AwaitedFile>,
     /// The namespace whose `ImagePolicy` objects apply.
     pub namespace: Option<String>,
     /// Where signatures are stored apart from the registry.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::digest::{is_digest, is_hexadecimal};
 use crate::reference::{Reference, is_registry, is_repository};
 
 /// The longest name in a signature, in bytes.
@@ -164,15 +165,19 @@ impl SignedName {
         let first = name.split('/').next().unwrap_or_default();
         let has_host = name.contains('/') && (first.contains(['.', ':']) || first == "localhost");
         // Such a name would be that of an image without a registry.
-        if text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+        if is_hexadecimal(text, 64) {
             return rejected();
         }
         let hub = if has_host { "" } else { "docker.io/" };
         // The grammar is that of references.
         let parse = |version: &str| format!("{hub}{name}{version}").parse::<Reference>();
-        let (Ok(reference), Ok(_)) = (parse(&tag), parse(&digest)) else {
+        let Ok(reference) = parse(&tag) else {
             return rejected();
         };
+        // No image that almanac reads has a digest of another algorithm than SHA-256.
+        if !digest.is_empty() && !is_digest(&digest[1..]) {
+            return rejected();
+        }
         // Hosts are compared byte for byte.
         let registry = match reference.registry() {
             "docker.io" => "docker.io",

@@ -28,24 +28,29 @@ pub(super) fn read(files: &PolicyFiles) -> Result<Vec<ImagePolicy>, FileError> {
         Ok(())
     };
     for path in &files.objects {
-        if let Some((awaited, reason)) = &files.awaited
-            && awaited == path
-            && matches!(path.try_exists(), Ok(false))
-        {
-            return Err(FileError::content(FileKind::Policy, path, reason));
+        let paths = if path.is_dir() {
+            config_files::list(FileKind::Policy, path, &[".yaml", ".yml", ".json"])?
+        } else {
+            vec![path.clone()]
+        };
+        let mut is_empty = true;
+        for path in paths {
+            let objects = file_objects(&path)?;
+            is_empty &= objects.is_empty();
+            add(objects, &path)?;
         }
-        if path.is_dir() {
-            for file in config_files::list(FileKind::Policy, path, &[".yaml", ".yml", ".json"])? {
-                add(file_objects(&file)?, &file)?;
-            }
-            continue;
-        }
-        let objects = file_objects(path)?;
-        if objects.is_empty() {
+        // A folder that was not mounted would open the site.
+        if is_empty {
             let problem = "it contains no ClusterImagePolicy and no ImagePolicy";
             return Err(FileError::content(FileKind::Policy, path, problem));
         }
-        add(objects, path)?;
+    }
+    if let Some(file) = &files.awaited {
+        let objects = file_objects(&file.path);
+        add(
+            objects.map_err(|error| error.unknown_if_missing(file))?,
+            &file.path,
+        )?;
     }
     Ok(all)
 }

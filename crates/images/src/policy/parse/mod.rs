@@ -28,6 +28,18 @@ const DOCKER: &str = "docker";
 pub(super) struct Policy {
     default: Vec<Requirement>,
     transports: BTreeMap<String, BTreeMap<String, Vec<Requirement>>>,
+    /// The scopes of registries whose requirements all come from image policies.
+    of_objects: BTreeSet<String>,
+}
+
+/// The requirements for an image.
+#[derive(Debug)]
+pub(super) struct Applicable {
+    /// The name of their scope.
+    pub(super) scope: String,
+    pub(super) requirements: Vec<Requirement>,
+    /// Whether all of them come from image policies.
+    pub(super) of_objects: bool,
 }
 
 impl Policy {
@@ -56,6 +68,7 @@ impl Policy {
         Ok(Self {
             default: default.ok_or("default is missing")?,
             transports,
+            of_objects: BTreeSet::new(),
         })
     }
 
@@ -64,6 +77,7 @@ impl Policy {
         Self {
             default: vec![Requirement::InsecureAcceptAnything],
             transports: BTreeMap::new(),
+            of_objects: BTreeSet::new(),
         }
     }
 
@@ -92,6 +106,7 @@ impl Policy {
                 }
             }
         }
+        let mut of_objects = BTreeSet::new();
         let added: Vec<_> = added
             .into_iter()
             .filter_map(|(scope, list)| {
@@ -101,12 +116,16 @@ impl Policy {
                     return None;
                 }
                 all.retain(|one| !matches!(one, Requirement::InsecureAcceptAnything));
+                if all.is_empty() {
+                    of_objects.insert(scope.to_owned());
+                }
                 all.extend(list.into_iter().cloned());
                 Some((scope.to_owned(), all))
             })
             .collect();
         let scopes = self.transports.entry(DOCKER.to_owned()).or_default();
         scopes.extend(added);
+        self.of_objects = of_objects;
     }
 
     /// The requirements for all images of a scope in registries.
@@ -118,22 +137,31 @@ impl Policy {
         found.unwrap_or(&self.default)
     }
 
-    /// The requirements for an image, from the longest matching scope, and the
-    /// name of that scope.
-    pub(super) fn of(mut self, image: &PolicySubject) -> (String, Vec<Requirement>) {
-        if let Some(mut scopes) = self.transports.remove(image.transport()) {
+    /// The requirements for an image, from the longest matching scope.
+    pub(super) fn of(mut self, image: &PolicySubject) -> Applicable {
+        let transport = image.transport();
+        if let Some(mut scopes) = self.transports.remove(transport) {
             for scope in image.scopes() {
-                if let Some(found) = scopes.remove(&scope) {
+                if let Some(requirements) = scopes.remove(&scope) {
+                    let of_objects = transport == DOCKER && self.of_objects.contains(&scope);
                     let scope = if scope.is_empty() {
                         image.kind().to_owned() + " by default"
                     } else {
                         scope
                     };
-                    return (scope, found);
+                    return Applicable {
+                        scope,
+                        requirements,
+                        of_objects,
+                    };
                 }
             }
         }
-        ("everything by default".to_owned(), self.default)
+        Applicable {
+            scope: "everything by default".to_owned(),
+            requirements: self.default,
+            of_objects: false,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! containers-transports(5)). Those of unknown transports, and of `docker`, are
 //! any text.
 
+use crate::digest::{is_digest, is_hexadecimal};
 use crate::policy::parse::members::shown;
 use crate::reference::{Reference, is_registry};
 
@@ -17,6 +18,11 @@ pub(super) fn check_scope(transport: &str, scope: &str) -> Result<(), String> {
         ),
         "docker-archive" | "tarball" => (|_| false, "only the empty one"),
         "atomic" => (is_openshift_image, "HOST[/NAMESPACE[/STREAM[:TAG]]]"),
+        "containers-storage" => (
+            is_storage_scope,
+            "[[DRIVER@]/ROOT] and perhaps a name, @DIGEST and @ID",
+        ),
+        "docker-daemon" => (|scope| !is_digest(scope), "names, and no digests"),
         _ => return Ok(()),
     };
     if scope.is_empty() || is_good(scope) {
@@ -68,6 +74,26 @@ fn is_canonical_path(text: &str) -> bool {
             .split('/')
             .all(|part| !matches!(part, "" | "." | ".."))
     })
+}
+
+/// Whether a text is a local storage, and perhaps an image in it.
+fn is_storage_scope(text: &str) -> bool {
+    let storage = text.strip_prefix('[').and_then(|text| text.split_once(']'));
+    let Some((storage, image)) = storage else {
+        return false;
+    };
+    let root = match storage.split_once('@') {
+        Some(("", _)) => return false,
+        Some((_, root)) => root,
+        None => storage,
+    };
+    let is_id = |text: &str| is_hexadecimal(text, 64);
+    root.starts_with('/')
+        && match image.splitn(3, '@').collect::<Vec<_>>()[..] {
+            [_, version] => is_id(version) || is_digest(version),
+            [_, digest, id] => is_digest(digest) && is_id(id),
+            _ => true,
+        }
 }
 
 /// Whether a text has the shape of an image in the registry of OpenShift 3.

@@ -147,6 +147,10 @@ fn a_requirement_has_exactly_its_fields_whatever_its_scope() {
         pki(r#""caRootsData":"eA==","caIntermediatesPath":"a","subjectHostname":"a.b""#),
         identity(r#""type":"matchRepository""#),
         identity(r#""type":"exactReference","dockerReference":"a/b:v1""#),
+        identity(&format!(
+            r#""type":"exactReference","dockerReference":"a/b@sha512:{}""#,
+            "0a".repeat(64)
+        )),
         identity(r#""type":"exactRepository","dockerRepository":"a/b""#),
         identity(r#""type":"remapIdentity","prefix":"a.b","signedPrefix":"c.d/e""#),
     ] {
@@ -208,6 +212,11 @@ fn a_requirement_has_exactly_its_fields_whatever_its_scope() {
         identity(r#""type":"matchExact","dockerReference":"a/b:v1""#),
         identity(r#""type":"exactReference","dockerReference":"a/b""#),
         identity(r#""type":"exactReference""#),
+        identity(r#""type":"exactReference","dockerReference":"a/b@sha512:0a""#),
+        identity(&format!(
+            r#""type":"exactReference","dockerReference":"a/b@md5:{}""#,
+            "0a".repeat(16)
+        )),
         identity(r#""type":"exactRepository","dockerRepository":"A""#),
         identity(r#""type":"remapIdentity","prefix":"a.b""#),
         identity(r#""type":"remapIdentity","prefix":"a.b/c:v1","signedPrefix":"c.d""#),
@@ -215,6 +224,8 @@ fn a_requirement_has_exactly_its_fields_whatever_its_scope() {
         assert!(is_refused(&bad), "{bad}");
     }
 }
+
+const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 #[test]
 fn each_transport_has_its_own_scopes() {
@@ -231,6 +242,16 @@ fn each_transport_has_its_own_scopes() {
         ("atomic", "h:5000/ns/stream:tag", true),
         ("atomic", "h/ns:tag", false),
         ("atomic", "h/ns/stream/more", false),
+        ("containers-storage", "[/a]", true),
+        ("containers-storage", "[overlay@/a]name:tag", true),
+        ("containers-storage", "[/a]name@ID", false),
+        ("containers-storage", "[overlay@]", false),
+        ("containers-storage", "[@/a]", false),
+        ("containers-storage", "[a]", false),
+        ("containers-storage", "foo", false),
+        ("docker-daemon", "name:tag", true),
+        ("docker-daemon", "sha256:ab", true),
+        ("docker-daemon", DIGEST, false),
         ("docker", "h/", true),
         ("new", "a", true),
     ] {

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
+use crate::config_files::AwaitedFile;
 use crate::policy::{Admission, PolicyError, PolicyFiles, PolicySubject};
 
 const KEY: &str = "-----BEGIN PUBLIC KEY-----
@@ -78,6 +79,53 @@ fn the_policies_of_a_cluster_are_added_up() {
     let accept = policy("quay.io/a", "insecureAcceptAnything");
     assert_eq!(count(single, Some(&accept), "quay.io/a:v1"), Ok(1));
     assert_eq!(count(single, Some(&accept), "quay.io/b:v1"), Err("policy"));
+}
+
+#[test]
+fn a_folder_without_a_policy_lets_in_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = PolicySubject::Registry("quay.io/a:v1".parse().unwrap());
+    let files = PolicyFiles {
+        objects: vec![folder.path().to_owned()],
+        ..PolicyFiles::default()
+    };
+    let judge = || Admission::read(&files, &image).map_err(|error| error.to_string());
+    let nothing = "contains no ClusterImagePolicy";
+    assert!(judge().unwrap_err().contains(nothing));
+    let one = object("ClusterImagePolicy", "", "quay.io/b", &public_key());
+    let mistyped = one.replace("ClusterImagePolicy", "ClusterImagePolcy");
+    std::fs::write(folder.path().join("a.json"), mistyped).unwrap();
+    assert!(judge().unwrap_err().contains(nothing));
+    std::fs::write(folder.path().join("b.json"), one).unwrap();
+    assert!(judge().is_ok());
+}
+
+#[test]
+fn a_file_that_is_awaited_lets_in_nothing_before_it_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("objects.json");
+    let files = PolicyFiles {
+        awaited: Some(AwaitedFile {
+            path: path.clone(),
+            unknown: "nothing is known yet".to_owned(),
+        }),
+        ..PolicyFiles::default()
+    };
+    let judge = || {
+        let image = PolicySubject::Registry("quay.io/a:v1".parse().unwrap());
+        let admission = Admission::read(&files, &image)?;
+        Ok::<_, PolicyError>(admission.required_signatures().count())
+    };
+    let error = judge().unwrap_err().to_string();
+    assert!(
+        error.ends_with("objects.json cannot be used: nothing is known yet"),
+        "{error}"
+    );
+    std::fs::write(&path, r#"{"apiVersion":"v1","kind":"List","items":[]}"#).unwrap();
+    assert_eq!(judge().unwrap(), 0);
+    let one = object("ClusterImagePolicy", "", "quay.io/a", &public_key());
+    std::fs::write(&path, one).unwrap();
+    assert_eq!(judge().unwrap(), 1);
 }
 
 #[test]

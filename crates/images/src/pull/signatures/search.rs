@@ -118,11 +118,14 @@ impl<'a> Search<'a> {
             });
             checked.collect::<Vec<_>>()
         });
-        // Of a check that panicked nothing holds.
-        let Ok(checked) = checking.await else {
+        let checked = checking.await;
+        let state = &mut *self.state.lock();
+        let Ok(checked) = checked else {
+            for missing in &mut state.missing {
+                missing.wrong("the check of a signature ended unexpectedly".into());
+            }
             return;
         };
-        let state = &mut *self.state.lock();
         for (number, result) in checked {
             match result {
                 Ok(by) => {

@@ -59,7 +59,12 @@ pub(super) async fn run(
         [ARTIFACT, EMPTY].contains(&kind) || kind.starts_with(BUNDLES)
     });
     let mut found = 0;
-    for referrer in signatures.take(MAX_REFERRERS) {
+    for (number, referrer) in signatures.enumerate() {
+        if number == MAX_REFERRERS {
+            let problem = format!("there are more than {MAX_REFERRERS} referrers");
+            search.wrong(SignatureKind::Sigstore, problem);
+            break;
+        }
         found += check(search, client, image, digest, &referrer.digest, &mut left).await?;
         if !search.needs(SignatureKind::Sigstore) {
             break;

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::support::http::Reply;
 use crate::support::needs::{shared, skip_without};
-use crate::support::served::Served;
+use crate::support::program::PATIENCE;
+use crate::support::served::{Served, start, with};
 use crate::web_pages::site::{attributes, page};
 
 /// The archives, each with the name of its catalog.
@@ -43,7 +44,12 @@ impl Real {
             unpack(&shared.join(format!("corpus/{archive}.tar.zst")), &into);
             format!("{name}=file:{}", only_folder(&into).display())
         });
-        let served = Served::start(sources);
+        let mut served = Served::begin(with(start(), sources));
+        for (name, _) in CATALOGS {
+            // Thousands of bundles take a while where other programs run.
+            let is_served = |status: &Value| status["state"] == "serving";
+            served.wait_for_status_within(PATIENCE * 4, name, is_served);
+        }
         let script = "read line; kill \"$0\"; rm -r \"$1\"";
         let mut end = Command::new("sh");
         end.args(["-c", script, &served.program.pid().to_string()])

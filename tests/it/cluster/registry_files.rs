@@ -355,19 +355,18 @@ fn commands_hold_to_the_stored_policies_of_the_cluster() {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         fs::write(cluster.join(kind).join("objects.json"), list.to_string()).unwrap();
     };
-    let (code, error) = check();
-    assert!(
-        error.contains("mirror sets of the cluster were not read yet"),
-        "{error}"
-    );
-    assert_eq!(code, Some(3), "{error}");
-    store("mirrors", &[]);
-    let (code, error) = check();
-    assert!(
-        error.contains("image policies of the cluster were not read yet"),
-        "{error}"
-    );
-    assert_eq!(code, Some(3), "{error}");
+    for (kind, unknown) in [
+        (
+            "policies",
+            "image policies of the cluster were not read yet",
+        ),
+        ("mirrors", "mirror sets of the cluster were not read yet"),
+    ] {
+        let (code, error) = check();
+        assert!(error.contains(unknown), "{error}");
+        assert_eq!(code, Some(3), "{error}");
+        store(kind, &[]);
+    }
     store("policies", &[unmet_policy(&source)]);
     let (code, error) = check();
     // The message names the place of the object that decides.

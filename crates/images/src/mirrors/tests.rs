@@ -1,5 +1,6 @@
 use std::fs;
 
+use crate::config_files::AwaitedFile;
 use crate::mirrors::matching::Mirrors;
 use crate::mirrors::read::MirrorFiles;
 use crate::mirrors::{kubernetes, registries_conf};

@@ -1,6 +1,8 @@
 //! What is kept of a piece for the next revision, besides its bytes in the files of
 //! the revision. All places in it are relative to the piece.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -55,9 +57,13 @@ struct Decoded {
     stored: Vec<Line>,
 }
 
-/// This program.
+/// This program. Builds of one version may not know their commit: length and date of
+/// the file tell them apart.
 pub(super) fn program() -> Program {
-    Program::of(build_info::VERSION, build_info::COMMIT)
+    let metadata = fs::metadata("/proc/self/exe");
+    let file = metadata.map(|file| (file.len(), file.mtime(), file.mtime_nsec()));
+    let file = format!("{:?}", file.unwrap_or_default());
+    Program::of(build_info::VERSION, build_info::COMMIT, &file)
 }
 
 /// Appends what is kept of a piece. `output` is the same afterwards.
@@ -146,7 +152,6 @@ fn put_apis(blobs: &mut Blobs, apis: Apis) {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::path::Path;
 
     use super::*;

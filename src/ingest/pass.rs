@@ -21,7 +21,7 @@ use crate::ingest::pull_progress;
 use crate::ingest::read_unchanged::read_unchanged_in_turns;
 use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
-use crate::ingest::wait_until_quiet::wait_until_quiet;
+use crate::ingest::wait_until_quiet::{FolderState, wait_until_quiet};
 use crate::ingest::{curate, kept, sqlite};
 use crate::snapshot::{KnownPieces, Publisher, Snapshot};
 use crate::store::Revision;
@@ -250,6 +250,12 @@ impl Pass<'_> {
             let last_pass = self.publisher.status().last_pass;
             let last_pass = last_pass.unwrap_or(current.revision().committed);
             is_new = written.is_some_and(|written| written > last_pass);
+        } else {
+            let (root, own) = (path.to_owned(), rules.clone());
+            let listing = blocking(Stage::Resolve, move || {
+                FolderState::at(&root, &own).map_err(PassError::at(Stage::Resolve))
+            });
+            self.stages.run(Stage::Resolve, listing).await?;
         }
         let permit = self.context.read_permit().await;
         // A folder that was written to is copied at once: its digest comes with the copy.

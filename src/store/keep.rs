@@ -12,6 +12,7 @@ use crate::name::CatalogName;
 use crate::store::commit::{insert_rows, make_current};
 use crate::store::disk::{DiskError, blocking, protect, sync_folder};
 use crate::store::record::{self, RECORD, Record};
+use crate::store::revision_files::PIECES;
 use crate::store::revisions::revision_exists;
 use crate::store::sql::whole;
 use crate::store::summing::{Summed, Summing};
@@ -137,6 +138,10 @@ fn verified(folder: &Path, catalog: &CatalogName) -> Result<Record<'static>, Sto
     };
     if *record.catalog != *catalog {
         return Err(damaged(&path, format!("it is of {}", record.catalog)));
+    }
+    // It is removed once it is damaged, and its replica then has none to share.
+    if !folder.join(PIECES).exists() {
+        record.sums.to_mut().remove(PIECES);
     }
     for (name, wanted) in &*record.sums {
         let path = folder.join(name);

@@ -129,10 +129,11 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 pub struct Program([u8; PROGRAM]);
 
 impl Program {
-    /// The program of a version, built from a commit.
-    pub fn of(version: &str, commit: &str) -> Self {
+    /// The program of a version, built from a commit as far as that is known, in a file
+    /// that this text tells from others.
+    pub fn of(version: &str, commit: &str, file: &str) -> Self {
         let mut hasher = blake3::Hasher::new();
-        for text in [version, commit] {
+        for text in [version, commit, file] {
             hasher.update(text.as_bytes()).update(&[0]);
         }
         hasher.update(&index::FORMAT.to_le_bytes());
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     fn program() -> Program {
-        Program::of("1.2.3", "abc")
+        Program::of("1.2.3", "abc", "9")
     }
 
     fn file(records: &[Record<'_>]) -> Vec<u8> {
@@ -233,7 +234,11 @@ mod tests {
             assert_eq!(pieces.find(&record.key), Some(*record));
         }
         assert_eq!(pieces.find(&PieceKey::of(2, b"a")), None);
-        for other in [Program::of("1.2.4", "abc"), Program::of("1.2.3", "abd")] {
+        for other in [
+            Program::of("1.2.4", "abc", "9"),
+            Program::of("1.2.3", "abd", "9"),
+            Program::of("1.2.3", "abc", "8"),
+        ] {
             assert!(Pieces::of(bytes.clone().into(), &other).is_none());
         }
         for at in 0..bytes.len() {

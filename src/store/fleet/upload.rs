@@ -14,7 +14,7 @@ use crate::store::fleet::error::FleetError;
 use crate::store::groups::GROUPS;
 use crate::store::history::outline_bytes;
 use crate::store::record::RECORD;
-use crate::store::revision_files::{INDEX, MESSAGES, QUERIES, SEGMENTS};
+use crate::store::revision_files::{INDEX, MESSAGES, PIECES, QUERIES, SEGMENTS};
 use crate::store::{Encoding, Image, Revision, Store, StoreError};
 use ::images::digest::Digest;
 
@@ -175,9 +175,11 @@ fn files(store: &Store, revision: &Revision) -> Result<Vec<Upload>, FleetError> 
             uploads.push(upload(name, map(name)?, Coding::Identity));
         }
     }
-    // Only speeds up the next revision.
-    if let Ok(groups) = map(GROUPS) {
-        uploads.push(upload(GROUPS, groups, Coding::Zstd));
+    // These only speed up the next revision.
+    for name in [GROUPS, PIECES] {
+        if let Ok(file) = map(name) {
+            uploads.push(upload(name, file, Coding::Zstd));
+        }
     }
     if let Some(outline) = outline_bytes(&store.folder, &revision.content) {
         uploads.push(upload(OUTLINE, outline.into(), Coding::Identity));

@@ -154,6 +154,31 @@ fn refused(trial: &Trial, requirement: &Value, bundle: &Value, problem: &str) {
 }
 
 #[test]
+fn a_reason_tells_of_referrers_beyond_those_that_are_read() {
+    let trial = Trial::new();
+    let name = trial.repository(REPOSITORY);
+    let (signer, stranger) = (Signer::new(), Signer::new());
+    let requirement = keyed(&signer, "matchRepository");
+    let judged = || {
+        let image = format!("{name}:v1");
+        trial.almanac(&requirement, &image, slice::from_ref(&name))
+    };
+    let beyond = "there are more than 20 referrers";
+    for number in 1..=21 {
+        // Each signature is another one.
+        put(
+            &trial,
+            &bundle(&stranger, &statement(&trial.digest())),
+            false,
+        );
+        if number >= 20 {
+            let error = judged().unwrap_err();
+            assert_eq!(error.contains(beyond), number > 20, "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_bundle_names_no_image_and_lets_none_in_by_itself() {
     for by_tag in [false, true] {
         let trial = Trial::new();

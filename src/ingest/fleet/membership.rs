@@ -89,7 +89,7 @@ impl TrackState {
 }
 
 impl Membership {
-    /// A place in a fleet, which [`beat`](crate::ingest::fleet::beat) takes. `unverified`
+    /// A place in a fleet, which [`beat`](crate::ingest::fleet::beat()) takes. `unverified`
     /// names the fleet of the data folder when the database did not answer.
     pub fn new(
         fleet: Fleet,

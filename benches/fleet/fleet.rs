@@ -1,4 +1,4 @@
-//! The replicas, and what they need.
+//! The replicas with their database, their bucket and their source.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard};
@@ -55,7 +55,7 @@ impl Places {
         self.lock().contains(&Some(place))
     }
 
-    /// Lets clients ask a replica, or no more.
+    /// Opens or closes a replica for clients.
     pub(crate) fn set(&self, number: usize, place: Option<Place>) {
         let mut places = self.lock();
         if places.len() <= number {

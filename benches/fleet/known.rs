@@ -44,14 +44,14 @@ impl Known {
         }
     }
 
-    /// Begins the next publication, and returns what it has.
+    /// Begins the next publication, and returns its content.
     pub(crate) fn next(&self) -> &Variant {
         let mut state = self.state.lock().unwrap();
         state.shown.push(None);
         &self.variants[(state.shown.len() - 1) % VARIANTS]
     }
 
-    /// What was published last.
+    /// The last published content.
     pub(crate) fn last(&self) -> &Variant {
         let published = self.state.lock().unwrap().shown.len();
         &self.variants[(published - 1) % VARIANTS]
@@ -98,7 +98,7 @@ impl Known {
         self.failed(false, problem);
     }
 
-    /// Prints what came. Whether all of it was right.
+    /// Prints the counts of answers. Returns whether all were right.
     pub(crate) fn report(&self) -> bool {
         let state = self.state.lock().unwrap();
         println!(

@@ -77,7 +77,8 @@ impl<'a> Flavor<'a> for Counting<'a> {
 }
 
 impl SharedText {
-    fn bytes(&self) -> &[u8] {
+    /// Its bytes, to compare: nothing checks that they are UTF-8.
+    pub fn as_bytes(&self) -> &[u8] {
         let start = self.start as usize;
         let bytes = self.file.get(start..start + self.length as usize);
         bytes.unwrap_or_default()
@@ -93,7 +94,7 @@ impl SharedText {
                 start,
                 length,
             };
-            if found.bytes() == text.as_bytes() {
+            if found.as_bytes() == text.as_bytes() {
                 return found;
             }
         }
@@ -106,7 +107,7 @@ impl Deref for SharedText {
 
     /// The empty text when the file was damaged since it was read.
     fn deref(&self) -> &str {
-        str::from_utf8(self.bytes()).unwrap_or_default()
+        str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 }
 
@@ -123,7 +124,7 @@ impl From<&str> for SharedText {
 
 impl PartialEq for SharedText {
     fn eq(&self, other: &Self) -> bool {
-        self.bytes() == other.bytes()
+        self.as_bytes() == other.as_bytes()
     }
 }
 
@@ -137,7 +138,7 @@ impl PartialOrd for SharedText {
 
 impl Ord for SharedText {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.bytes().cmp(other.bytes())
+        self.as_bytes().cmp(other.as_bytes())
     }
 }
 

@@ -169,9 +169,13 @@ impl MetaLookup {
         let same = self.name_hashes[from..].partition_point(|one| *one == hash);
         // Rarely more than one name.
         let metas = &self.by_name[from..from + same];
-        let name_of = |meta: &u32| index.metas.get(*meta as usize).map(|meta| &*meta.name);
-        let from = metas.partition_point(|meta| name_of(meta) < Some(name));
-        let to = metas.partition_point(|meta| name_of(meta) <= Some(name));
+        let name = Some(name.as_bytes());
+        let name_of = |meta: &u32| {
+            let meta = index.metas.get(*meta as usize);
+            meta.map(|meta| meta.name.as_bytes())
+        };
+        let from = metas.partition_point(|meta| name_of(meta) < name);
+        let to = metas.partition_point(|meta| name_of(meta) <= name);
         &metas[from..to]
     }
 

@@ -101,7 +101,7 @@ pub struct Fields {
     pub omitted: Vec<Option<Box<str>>>,
 }
 
-/// What is stored of [`Fields`]: the rest follows from it.
+/// The stored part of [`Fields`]: the rest follows from it.
 #[derive(Deserialize)]
 struct Stored {
     schemas: Vec<SchemaFields>,

@@ -42,7 +42,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::runtime::Runtime;
 
-use rounds::{Rounds, note_machine, quartiles};
+use rounds::{Machine, Rounds, quartiles};
 
 /// How many connections ask at once.
 const CONNECTIONS: u32 = 8;
@@ -93,7 +93,7 @@ fn main() {
 
     let grpc = program.grpc;
     let catalog = runtime.block_on(Catalog::look(grpc));
-    note_machine();
+    let machine = Machine::note();
     let mut results = Vec::new();
     for (method, request, streams) in [
         ("GetBundle", catalog.bundle.encode_to_vec(), 10),
@@ -115,7 +115,7 @@ fn main() {
         let ours = || asked.rate(grpc);
         results.push((method, Rounds::of(rounds, ours, || asked.rate(bare))));
     }
-    note_machine();
+    machine.report();
     let latency = runtime.block_on(latency(grpc, &catalog.api));
     thread::sleep(IDLE);
     println!();

@@ -44,7 +44,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 
-use rounds::{Rounds, note_machine, quartiles};
+use rounds::{Machine, Rounds, quartiles};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -112,7 +112,7 @@ fn main() {
     let bare = bare(questions.clone());
     let nginx = Nginx::start(&temporary.path().join("nginx"), &questions);
 
-    note_machine();
+    let machine = Machine::note();
     println!("requests/s, wrk with 8 connections, {rounds} rounds of {seconds} s, medians:");
     for question in &questions {
         let whole = question.path.ends_with("/all");
@@ -133,7 +133,7 @@ fn main() {
             question.wanted * 100.0,
         );
     }
-    note_machine();
+    machine.report();
 
     let page = time(|| {
         let path = "/catalogs/catalog/api/v1/packages";

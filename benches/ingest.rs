@@ -43,7 +43,7 @@ use std::time::Duration;
 use layer::{Catalog, floor};
 use program::Running;
 use registry::Registry;
-use rounds::{note_machine, quartiles};
+use rounds::{Machine, quartiles};
 
 fn main() {
     let mut runs = 5;
@@ -68,7 +68,7 @@ fn main() {
     let sources = [registry.source("catalog")];
     let runtime = tokio::runtime::Runtime::new().unwrap();
 
-    note_machine();
+    let machine = Machine::note();
     let mut measured = Vec::new();
     for run in 1..=runs {
         let floor = floor(&layer);
@@ -91,7 +91,7 @@ fn main() {
     report(&measured);
     runtime.block_on(updates::report(&catalog));
     runtime.block_on(updates::report_many(&catalog));
-    note_machine();
+    machine.report();
 }
 
 /// Starts the program and waits until both APIs answer.

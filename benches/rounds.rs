@@ -64,51 +64,115 @@ pub(crate) fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
         .map(|at| values.get(at).copied().unwrap_or(f64::NAN))
 }
 
-/// Prints the processors, the load, and the programs of others that use them.
-pub(crate) fn note_machine() {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().unwrap_or_default().to_owned();
-    let (before, started) = (used(), Instant::now());
-    std::thread::sleep(WATCHED);
-    let seconds = started.elapsed().as_secs_f64();
-    let mut others: Vec<(f64, String)> = used()
-        .into_iter()
-        .filter(|(id, _)| *id != std::process::id())
-        .map(|(id, (name, ticks))| {
-            let since = ticks - before.get(&id).map_or(0.0, |(_, ticks)| *ticks);
-            (100.0 * since / TICKS / seconds, name)
-        })
-        .filter(|(part, _)| *part >= 1.0)
-        .collect();
-    others.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let all: f64 = others.iter().map(|(part, _)| part).sum();
-    let most = others.iter().take(4);
-    let named: Vec<String> = most
-        .map(|(part, name)| format!("{name} {part:.0} %"))
-        .collect();
-    println!(
-        "machine: {processors} processors, load {load}; others use {all:.0} % of one: {}",
-        if named.is_empty() {
-            "nobody".into()
-        } else {
-            named.join(", ")
-        }
-    );
+/// The work on the machine since a moment.
+pub(crate) struct Machine {
+    since: Instant,
+    others: f64,
 }
 
-/// The name and the processor time of each process, in ticks.
-fn used() -> HashMap<u32, (String, f64)> {
+impl Machine {
+    /// Prints the processors, the load, and the programs of others that use them.
+    pub(crate) fn note() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load = load.split(' ').next().unwrap_or_default().to_owned();
+        let (before, started) = (processes(), Instant::now());
+        std::thread::sleep(WATCHED);
+        let seconds = started.elapsed().as_secs_f64();
+        let mut others: Vec<(f64, String)> = processes()
+            .into_iter()
+            .filter(|(id, _)| *id != std::process::id())
+            .map(|(id, process)| {
+                let since = process.ticks - before.get(&id).map_or(0.0, |before| before.ticks);
+                (100.0 * since / TICKS / seconds, process.name)
+            })
+            .filter(|(part, _)| *part >= 1.0)
+            .collect();
+        others.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let all: f64 = others.iter().map(|(part, _)| part).fold(0.0, |a, b| a + b);
+        let most = others.iter().take(4);
+        let named: Vec<String> = most
+            .map(|(part, name)| format!("{name} {part:.0} %"))
+            .collect();
+        println!(
+            "machine: {processors} processors, load {load}; others use {all:.0} % of one: {}",
+            if named.is_empty() {
+                "nobody".into()
+            } else {
+                named.join(", ")
+            }
+        );
+        Self {
+            since: Instant::now(),
+            others: ticks_of_others(),
+        }
+    }
+
+    /// Prints how much others worked since then: processes that came and
+    /// went between two looks make runs differ as well.
+    pub(crate) fn report(&self) {
+        let ticks = ticks_of_others() - self.others;
+        let seconds = self.since.elapsed().as_secs_f64();
+        println!(
+            "machine: others used {:.0} % of one processor meanwhile",
+            100.0 * ticks.max(0.0) / TICKS / seconds
+        );
+    }
+}
+
+/// The processor time of all that runs, without this program and those it started, in
+/// ticks.
+fn ticks_of_others() -> f64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let all = stat.lines().next().unwrap_or_default().split_whitespace();
+    // User, nice and system. Interrupts are nobody's.
+    let all = all.skip(1).take(3);
+    let busy: f64 = all.filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
+    let processes = processes();
+    let own = std::process::id();
+    let is_own = |mut id: u32| {
+        while id != own {
+            let Some(process) = processes.get(&id).filter(|one| one.parent != id) else {
+                return false;
+            };
+            id = process.parent;
+        }
+        true
+    };
+    let ours = processes.iter().filter(|(id, _)| is_own(**id));
+    busy - ours
+        .map(|(_, process)| process.ticks_with_ended)
+        .sum::<f64>()
+}
+
+struct Process {
+    name: String,
+    parent: u32,
+    /// Its processor time, in ticks.
+    ticks: f64,
+    /// The same with that of its children that have ended.
+    ticks_with_ended: f64,
+}
+
+fn processes() -> HashMap<u32, Process> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = processes.filter_map(|entry| {
         let id = entry.file_name().to_str()?.parse().ok()?;
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
         let (head, fields) = stat.rsplit_once(')')?;
-        let name = head.split_once('(')?.1.to_owned();
         let fields: Vec<&str> = fields.split_whitespace().collect();
-        let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
         // User and system time.
-        Some((id, (name, ticks(11)? + ticks(12)?)))
+        let ticks = |at: usize| {
+            let [user, system] = [at, at + 1].map(|at| fields.get(at)?.parse::<f64>().ok());
+            Some(user? + system?)
+        };
+        let process = Process {
+            name: head.split_once('(')?.1.to_owned(),
+            parent: fields.get(1)?.parse().ok()?,
+            ticks: ticks(11)?,
+            ticks_with_ended: ticks(11)? + ticks(13)?,
+        };
+        Some((id, process))
     });
     processes.collect()
 }

@@ -68,10 +68,10 @@ pub(crate) fn run(minutes: u64, seed: u64) -> bool {
                 "database killed"
             }
             _ => {
-                fleet.objects.lie(|lies| lies.gone = true);
+                fleet.objects.kill();
                 pause(&mut random, 10.0);
-                fleet.objects.behave();
-                "bucket away"
+                fleet.objects.restart();
+                "bucket killed"
             }
         };
         *counts.entry(kind).or_insert(0) += 1;

@@ -119,14 +119,16 @@ fn serve(stream: &TcpStream, image: &Mutex<Image>) -> Option<()> {
             let digest = Digest::of(CONFIGURATION.as_bytes());
             (CONFIGURATION.as_bytes(), CONFIG, digest)
         };
-        let mut stream = stream;
-        write!(
-            stream,
+        // At once, and without a wait for the client's acknowledgement: that would be
+        // 40 ms for each answer.
+        stream.set_nodelay(true).ok()?;
+        let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
              Docker-Content-Digest: {digest}\r\n\r\n",
             body.len(),
-        )
-        .ok()?;
+        );
+        let mut stream = stream;
+        stream.write_all(head.as_bytes()).ok()?;
         if method == "GET" {
             stream.write_all(body).ok()?;
         }

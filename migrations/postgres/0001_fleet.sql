@@ -26,6 +26,8 @@ CREATE TABLE replicas (
     wants   bigint[]    NOT NULL DEFAULT '{}',
     -- Whether it serves every current generation.
     ready   boolean     NOT NULL DEFAULT false,
+    -- Whether its passes failed for reasons of its own lately, such as a full disk.
+    troubled boolean    NOT NULL DEFAULT false,
     expires timestamptz NOT NULL
 );
 
@@ -56,7 +58,8 @@ CREATE TABLE objects (
     -- Decoded bytes.
     size        bigint NOT NULL,
     coding      text   NOT NULL CHECK (coding IN ('identity', 'zstd')),
-    state       text   NOT NULL CHECK (state IN ('coming', 'there', 'going')),
+    -- One is lost when a reader did not find it, or other bytes in its place.
+    state       text   NOT NULL CHECK (state IN ('coming', 'there', 'lost', 'going')),
     -- When somebody last needed it.
     touched     timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (digest, incarnation)
@@ -65,7 +68,8 @@ CREATE TABLE objects (
 -- A deletion that was paused hits a name that nobody uses.
 CREATE SEQUENCE incarnations;
 
-CREATE UNIQUE INDEX objects_usable ON objects (digest) WHERE state <> 'going';
+CREATE UNIQUE INDEX objects_usable ON objects (digest) WHERE state IN ('coming', 'there');
+CREATE INDEX objects_lost ON objects (digest, incarnation) WHERE state = 'lost';
 
 -- One track at one digest of its source.
 CREATE TABLE revisions (
@@ -121,6 +125,8 @@ CREATE TABLE generations (
     change   bigint NOT NULL UNIQUE,
     -- When all replicas turn to it; NULL while they fetch it.
     flips    timestamptz,
+    -- When the pass began that found it at its source.
+    resolved timestamptz,
     PRIMARY KEY (track, number)
 );
 

@@ -168,12 +168,9 @@ impl EntryIndex {
     /// The entry it replaces (or the empty text), then the others it skips. As in
     /// opm, an entry that is both replaced and skipped counts once, and one that
     /// is skipped twice counts twice.
-    pub fn targets(&self) -> impl Iterator<Item = &str> {
+    pub fn targets(&self) -> impl Iterator<Item = &SharedText> {
         let skips = self.skips.iter().filter(|skip| **skip != self.replaces);
-        [&self.replaces]
-            .into_iter()
-            .chain(skips)
-            .map(|target| &**target)
+        [&self.replaces].into_iter().chain(skips)
     }
 }
 
@@ -263,7 +260,10 @@ mod tests {
                 skips: skips.iter().map(|skip| (*skip).into()).collect(),
                 frames: Span::default(),
             };
-            entry.targets().map(str::to_owned).collect::<Vec<_>>()
+            entry
+                .targets()
+                .map(|target| target.to_string())
+                .collect::<Vec<_>>()
         };
         assert_eq!(targets("", &[]), [""]);
         assert_eq!(targets("a", &["b", "a", "c", "b"]), ["a", "b", "c", "b"]);

@@ -16,7 +16,7 @@ use crate::serve;
 use crate::serve::access::AccessSettings;
 use crate::store::Store;
 use ::images::credentials::AuthFiles;
-use ::images::policy::PolicySubject;
+use ::images::policy::{PolicyError, PolicySubject};
 use ::images::{Admission, Layout, Mirrors, Registries};
 
 /// The problems of a valid configuration, all of them: files that cannot be used,
@@ -49,6 +49,7 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     problems.extend(registries(config).await);
     problems.extend(cluster_credentials(config).await);
     problems.extend(fleet::check(config).await.err());
+    warn_of_unsigned(config);
     for catalog in &config.catalogs {
         let found = source(catalog, config).await;
         let context = || format!("source of the catalog {}", catalog.name);
@@ -93,7 +94,11 @@ async fn registries(config: &Config) -> Vec<anyhow::Error> {
             .await;
         problems.extend(found.err().map(anyhow::Error::new));
     }
-    let subjects: Vec<PolicySubject> = sources().filter_map(subject).collect();
+    let subjects = config.catalogs.iter().filter_map(|catalog| {
+        let name = format!("catalog {} ({})", catalog.name, catalog.source);
+        Some((name, subject(&catalog.source)?))
+    });
+    let subjects: Vec<(String, PolicySubject)> = subjects.collect();
     let has_image = image.is_some();
     let read = tokio::task::spawn_blocking(move || unusable(&settings, has_image, &subjects));
     problems.extend(read.await.unwrap_or_else(|error| vec![error.into()]));
@@ -127,6 +132,20 @@ fn missing(registries: &images::Settings) -> Vec<(anyhow::Error, PathBuf)> {
         Some((anyhow!("{key}: {}: {error}", path.display()), path.clone()))
     });
     missing.collect()
+}
+
+/// With a key, some catalogs may be left out by mistake.
+fn warn_of_unsigned(config: &Config) {
+    let unsigned = config.catalogs.iter();
+    let unsigned = unsigned.filter(|catalog| catalog.signed_name.is_none());
+    let names: Vec<&str> = unsigned.map(|catalog| catalog.name.as_str()).collect();
+    if config.signing_key.is_some() && !names.is_empty() {
+        tracing::warn!(
+            catalogs = names.join(", "),
+            "the images of these catalogs are not signed: they have no signed_name, and [signing] \
+             has no name_prefix"
+        );
+    }
 }
 
 /// Tokens guard the HTTP port only.
@@ -213,21 +232,22 @@ fn subject(source: &Source) -> Option<PolicySubject> {
 }
 
 /// The errors of the files about mirrors, if there is an image, and of the
-/// policy. This blocks.
+/// policy. `subjects` have the names of their catalogs. This blocks.
 fn unusable(
     registries: &images::Settings,
     has_image: bool,
-    subjects: &[PolicySubject],
+    subjects: &[(String, PolicySubject)],
 ) -> Vec<anyhow::Error> {
     let mirrors = has_image.then(|| Mirrors::read(&registries.mirrors).err());
     let mirrors = mirrors.flatten().map(anyhow::Error::new);
     let mut problems: Vec<anyhow::Error> = mirrors.into_iter().collect();
-    for subject in subjects {
-        let Err(error) = Admission::read(&registries.policy, subject) else {
-            continue;
-        };
+    for (name, subject) in subjects {
         // A file that cannot be read fails for each image.
-        let error = anyhow::Error::new(error);
+        let error = match Admission::read(&registries.policy, subject) {
+            Ok(_) => continue,
+            Err(PolicyError::File(error)) => anyhow::Error::new(error),
+            Err(PolicyError::Rejected(error)) => anyhow::Error::new(error).context(name.clone()),
+        };
         let known = |other: &anyhow::Error| format!("{other:#}") == format!("{error:#}");
         if !problems.iter().any(known) {
             problems.push(error);

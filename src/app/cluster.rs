@@ -43,6 +43,8 @@ struct Reading {
     cluster: Cluster,
     /// The settings of the start. New ones take effect after a restart.
     config: KubernetesConfig,
+    /// What clients see.
+    catalogs: Catalogs,
 }
 
 impl ClusterReader {
@@ -71,9 +73,12 @@ impl ClusterReader {
             stop,
         )
         .await;
+        let cluster = cluster.context("[kubernetes]")?;
+        catalogs.set_awaits_cluster(!cluster.is_known);
         Ok(Self(Some(Reading {
-            cluster: cluster.context("[kubernetes]")?,
+            cluster,
             config: kubernetes.clone(),
+            catalogs: catalogs.clone(),
         })))
     }
 
@@ -83,6 +88,7 @@ impl ClusterReader {
         if let Some(Reading {
             cluster,
             config: first,
+            ..
         }) = &self.0
         {
             // The new configuration may read no cluster.
@@ -92,6 +98,13 @@ impl ClusterReader {
             config.add_discovered(&catalogs);
         }
         config
+    }
+
+    /// The catalogs of the cluster are active now.
+    pub(super) fn set_taken(&self) {
+        if let Some(reading) = &self.0 {
+            reading.catalogs.set_awaits_cluster(false);
+        }
     }
 
     /// Waits until the cluster names other catalogs.

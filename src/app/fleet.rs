@@ -1,17 +1,21 @@
 //! Joins a fleet: several replicas over one database and one bucket.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
+use crate::app::catalog_manager::{followed, image_options};
 use crate::config::Config;
+use crate::ingest::archive::{
+    self, ArchiveError, Export, Exported, FleetCatalog, FleetImport, Imported, Progress,
+};
 use crate::ingest::{self, Membership};
 use crate::snapshot::FleetStatus;
 use crate::store::Store;
-use crate::store::fleet::{Fleet, FleetError, Settings};
+use crate::store::fleet::{Fleet, FleetError, Settings, check_owner};
 
 /// How long a start waits for the database and the bucket.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,9 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const QUICK: Duration = Duration::from_secs(2);
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
+const NO_FLEET: &str = "the configuration has no database: write database and objects, for a fleet";
 
 /// The place of this replica in the fleet of the configuration, if it has one. It beats
-/// until it is stopped.
+/// once it follows its catalogs.
 ///
 /// # Errors
 /// When the database, the bucket or the data folder belong to others, or when the first
@@ -30,8 +35,6 @@ pub(super) async fn join(
     config: &Config,
     store: &Store,
     retry_now: &watch::Sender<()>,
-    followers: &TaskTracker,
-    stopping: &CancellationToken,
 ) -> anyhow::Result<Option<Membership>> {
     let Some(settings) = &config.fleet else {
         store.belong_to(None).await?;
@@ -64,6 +67,8 @@ pub(super) async fn join(
         replicas: 0,
         follows: Vec::new(),
         behind: Vec::new(),
+        waits: BTreeMap::new(),
+        panics: BTreeMap::new(),
         lagging: Vec::new(),
         counted: false,
         answered: None,
@@ -72,20 +77,20 @@ pub(super) async fn join(
         error: None,
     };
     let membership = Membership::new(fleet, status, unverified, retry_now.clone());
-    followers.spawn(ingest::beat(membership.clone(), stopping.clone()));
     Ok(Some(membership))
 }
 
 /// Tries the database and the bucket of a configuration.
 pub(super) async fn check(config: &Config) -> anyhow::Result<()> {
     let Some(settings) = &config.fleet else {
+        check_owner(&config.data_dir, None)?;
         return Ok(());
     };
     let checked = async {
         let fleet = Fleet::open(settings)?;
         let checked = reach(&fleet, PATIENCE).await;
         fleet.close().await;
-        checked
+        check_owner(&config.data_dir, Some(&checked?))
     };
     let checked = checked.await;
     checked.map(drop).with_context(|| named(settings))
@@ -93,18 +98,26 @@ pub(super) async fn check(config: &Config) -> anyhow::Result<()> {
 
 /// Checks both, again while they do not answer.
 async fn reach(fleet: &Fleet, patience: Duration) -> Result<String, FleetError> {
-    let mut last = FleetError::NoAnswer(patience);
+    let mut last = None;
     let trying = async {
         loop {
             match fleet.check().await {
-                Err(error) if error.is_temporary() => last = error,
+                Err(error) if error.is_temporary() => last = Some(error),
                 checked => return checked,
             }
             tokio::time::sleep(PAUSE).await;
         }
     };
-    let tried = tokio::time::timeout(patience, trying).await;
-    tried.unwrap_or(Err(last))
+    if let Ok(checked) = tokio::time::timeout(patience, trying).await {
+        return checked;
+    }
+    if last.is_none() {
+        last = fleet.why_silent().await;
+    }
+    Err(last.unwrap_or(FleetError::NoAnswer {
+        of: "the database and the bucket",
+        after: patience,
+    }))
 }
 
 /// Brings the database of a configuration to this version.
@@ -112,12 +125,50 @@ async fn reach(fleet: &Fleet, patience: Duration) -> Result<String, FleetError> 
 /// # Errors
 /// When it cannot be reached or changed, or when the configuration has no fleet.
 pub async fn migrate(settings: Option<Settings>) -> anyhow::Result<String> {
-    let settings = settings.ok_or_else(|| {
-        anyhow!("the configuration has no database: write database and objects, for a fleet")
-    })?;
+    let settings = settings.ok_or_else(|| anyhow!(NO_FLEET))?;
     let migrated = crate::store::fleet::migrate(&settings).await;
     migrated.with_context(|| named(&settings))?;
     Ok(settings.database.to_string())
+}
+
+/// Imports an archive into the fleet of a configuration.
+pub async fn import_into_fleet(
+    config: &Config,
+    archive: &Path,
+    older: bool,
+    progress: &Progress,
+) -> Result<Vec<Imported>, ArchiveError> {
+    let catalogs = config.catalogs.iter().map(|catalog| {
+        let followed = followed(catalog);
+        let origin = ingest::track_origin(&followed, &image_options(catalog));
+        let source = followed.source;
+        (followed.name, FleetCatalog { source, origin })
+    });
+    let import = FleetImport {
+        archive,
+        data: config.data_dir.clone(),
+        catalogs: catalogs.collect(),
+        limits: config.unpack.clone(),
+        older,
+    };
+    let settings = config.fleet.as_ref();
+    let settings = settings.ok_or_else(|| FleetError::Refused(NO_FLEET.into()))?;
+    let fleet = Fleet::open(settings)?;
+    let imported = archive::import_into_fleet(&fleet, &import, progress).await;
+    fleet.close().await;
+    imported
+}
+
+/// Exports what a fleet serves.
+pub async fn export_of_fleet(
+    settings: &Settings,
+    export: &Export,
+    progress: &Progress,
+) -> Result<Exported, ArchiveError> {
+    let fleet = Fleet::open(settings)?;
+    let exported = archive::export_of_fleet(&fleet, export, progress).await;
+    fleet.close().await;
+    exported
 }
 
 fn named(settings: &Settings) -> String {

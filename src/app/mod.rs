@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use check::check;
-pub use fleet::migrate;
+pub use fleet::{export_of_fleet, import_into_fleet, migrate};
 pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 
 use crate::config::{Config, Written};
@@ -91,11 +91,10 @@ pub async fn run(
     let cluster = Box::pin(cluster).await?;
     let complete = cluster.complete(&config);
     let mut context = pass_context(&complete, &store, &catalogs)?;
-    context.membership =
-        fleet::join(&config, &store, &context.retry_now, &followers, &stopping).await?;
+    context.membership = fleet::join(&config, &store, &context.retry_now).await?;
 
     let (drain, draining) = watch::channel(false);
-    let limits = config.connections.clone();
+    let limits = limits(&config);
     let registry = grpc::Service::new(catalogs.clone(), limits.clone(), draining)
         .context("cannot set up gRPC reflection")?;
     ports.log();
@@ -147,7 +146,8 @@ pub async fn run(
         metrics,
     );
     admin::serve(ports.admin, routes, limits, admin.clone())?;
-    start_upkeep(&store, &catalogs, read_only, &followers, &stopping);
+    let beating = membership.clone();
+    start_upkeep(&store, &catalogs, read_only, beating, &followers, &stopping);
     log_start(&catalogs, started);
     let (longest, drain_time) = watch::channel(config.drain);
     let reload = Reload {
@@ -176,6 +176,15 @@ pub async fn run(
     Ok(())
 }
 
+/// The limits of connections, as a node alone or a replica has them.
+fn limits(config: &Config) -> serve::Limits {
+    let mut limits = config.connections.clone();
+    if config.fleet.is_some() {
+        limits.renewal = limits.renewal.of_fleet();
+    }
+    limits
+}
+
 /// Follows the catalogs of the configuration, then those of the cluster too.
 async fn start_catalogs(
     manager: &mut CatalogManager,
@@ -191,14 +200,20 @@ async fn start_catalogs(
     Ok(())
 }
 
-/// Encodes published revisions, unless nothing can be stored, and returns memory.
+/// Encodes published revisions, unless nothing can be stored, returns memory, and keeps its
+/// place in a fleet. Not before it follows its catalogs: without any, it would tell the
+/// other replicas that it lacks nothing.
 fn start_upkeep(
     store: &Store,
     catalogs: &Catalogs,
     read_only: bool,
+    membership: Option<Membership>,
     followers: &TaskTracker,
     stopping: &CancellationToken,
 ) {
+    if let Some(membership) = membership {
+        ingest::keep_place(&membership, store, followers, stopping);
+    }
     if !read_only {
         let encoding = ingest::encode(store.clone(), catalogs.clone(), stopping.clone());
         followers.spawn(encoding);

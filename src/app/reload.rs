@@ -135,6 +135,8 @@ impl Reload {
         let complete = self.cluster.complete(&self.loaded);
         let taken = self.manager.reconfigure(&complete).await;
         let Err(error) = taken else {
+            // From here on, a name that is not among them is unknown.
+            self.cluster.set_taken();
             tracing::info!(
                 catalogs = complete.catalogs.len(),
                 "the catalogs of the cluster are taken"

@@ -9,19 +9,22 @@ use clap::ValueEnum as _;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use serde_json::json;
 
+use crate::app;
 use crate::cli::format::Report;
 use crate::cli::input::check_archive;
 use crate::cli::terminal::TerminalArguments;
 use crate::cli::{Failure, block_on, output, progress};
-use crate::config::{Environment, Settings};
+use crate::config::{Environment, Settings, Written};
 use crate::ingest::archive::{self, ArchiveError, Export, Since};
 use crate::name::CatalogName;
+use crate::store::Store;
 
 /// Write catalogs into an archive, to import them in a network without access
 ///
 /// The archive is an OCI layout in a tar file, with the images of the catalogs
 /// and the dates and numbers of their revisions. It is written completely or not
-/// at all. almanac may serve from the data folder at the same time.
+/// at all. almanac may serve from the data folder at the same time. With the
+/// configuration of a fleet and no data folder here, it has what the fleet serves.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -98,7 +101,16 @@ impl Arguments {
             output: file,
         };
         let progress = progress::progress();
-        let work = progress::stop_on_signal(&progress, archive::export(&export, &progress));
+        let fleet = settings.fleet(environment).map_err(Failure::usage)?;
+        let work = async {
+            match fleet {
+                Some(fleet) if !Store::is_in(&export.data) => {
+                    app::export_of_fleet(&fleet, &export, &progress).await
+                }
+                _ => archive::export(&export, &progress).await,
+            }
+        };
+        let work = progress::stop_on_signal(&progress, work);
         let exported = block_on(work)?.map_err(failure)?;
         if let Some(format) = report {
             return format.print(&json!({
@@ -143,6 +155,15 @@ impl Arguments {
 }
 
 impl ServeArguments {
+    /// Both, to be read as `serve` reads them.
+    pub(super) fn written(&self, environment: &Environment) -> Written {
+        let flags = Settings {
+            data_dir: self.data_dir.clone(),
+            ..Settings::default()
+        };
+        Written::new(flags, self.config.clone(), environment)
+    }
+
     /// The settings for the data folder and the catalogs.
     pub(super) fn settings(self, environment: &Environment) -> Result<Settings, Failure> {
         let flags = Settings {
@@ -214,11 +235,14 @@ pub(super) fn failure(error: ArchiveError) -> Failure {
         ArchiveError::UnknownCatalog { .. }
         | ArchiveError::NoneConfigured { .. }
         | ArchiveError::UnknownRevision { .. }
+        | ArchiveError::NotConfigured { .. }
+        | ArchiveError::OtherSource { .. }
         | ArchiveError::Name(_) => Failure::usage(error),
         ArchiveError::Stopped
         | ArchiveError::Io(_)
         | ArchiveError::NoFolder { .. }
         | ArchiveError::Output { .. }
+        | ArchiveError::Fleet(_)
         | ArchiveError::Store(_) => Failure::run(error),
         ArchiveError::Pass { ref source, .. } if source.is_local() => Failure::run(error),
         _ => Failure::unreadable(error),

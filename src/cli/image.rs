@@ -1,5 +1,7 @@
 //! The image arguments of commands about one image, and its documents.
 
+use std::path::Path;
+
 use anyhow::{Context as _, anyhow};
 
 use crate::cli::Failure;
@@ -20,6 +22,13 @@ pub(super) struct ImageArguments {
     #[arg(value_name = "IMAGE", value_parser = Source::found)]
     image: Source,
 
+    #[command(flatten)]
+    access: ImageAccess,
+}
+
+/// How the registry of an image is reached, and what admits the image.
+#[derive(Debug, clap::Args)]
+pub(super) struct ImageAccess {
     #[command(flatten)]
     registries: RegistrySettings,
 
@@ -46,8 +55,22 @@ pub(super) struct ImageDocuments {
 impl ImageArguments {
     /// Starts the log. Nothing is read yet.
     pub(super) fn open(
-        mut self,
+        self,
         platform: Option<Platform>,
+        environment: &Environment,
+    ) -> Result<OpenImage, Failure> {
+        self.access.open(self.image, platform, None, environment)
+    }
+}
+
+impl ImageAccess {
+    /// Starts the log. Settings about registries that flags and variables lack come from
+    /// the configuration file. Nothing of the image is read yet.
+    pub(super) fn open(
+        mut self,
+        image: Source,
+        platform: Option<Platform>,
+        file: Option<&Path>,
         environment: &Environment,
     ) -> Result<OpenImage, Failure> {
         check_files(&self.registries)?;
@@ -59,14 +82,23 @@ impl ImageArguments {
             log: self.log,
             ..Settings::default()
         };
-        let settings = flags.over(environment).map_err(Failure::usage)?;
+        let mut settings = flags.over(environment).map_err(Failure::usage)?;
         start_log(&settings.log, environment)?;
-        if let Source::Image(_) = self.image {
+        if let Source::Image(_) = image {
             environment.proxies().map_err(Failure::usage)?.log();
         }
+        if file.is_some() {
+            let gathered = Settings::gather(settings, file, environment);
+            settings = gathered.map_err(Failure::usage)?;
+        }
+        let mut registries = settings.registries.clone().resolve(environment);
+        if file.is_some() {
+            let added = settings.add_cluster_files(&mut registries, environment);
+            added.map_err(Failure::usage)?;
+        }
         Ok(OpenImage {
-            image: self.image,
-            settings: settings.registries.resolve(environment),
+            image,
+            settings: registries,
             platform: settings.platform.unwrap_or_default(),
         })
     }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use serde_json::json;
 
+use crate::app;
 use crate::cli::export::{ServeArguments, failure};
 use crate::cli::format::Report;
 use crate::cli::input::check_archive;
@@ -19,7 +20,8 @@ use crate::ingest::has_origin_of;
 ///
 /// The whole archive is verified first; then all of its catalogs are imported, or
 /// none. Each keeps its digests and dates, and its revision number if that is
-/// free. almanac must not run on the data folder at the same time.
+/// free. almanac must not run on the data folder at the same time. With the
+/// configuration of a fleet, its running replicas get the catalogs.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -62,7 +64,20 @@ impl Arguments {
             )));
         }
         check_archive(&self.file)?;
-        let settings = self.serve.settings(environment)?;
+        let written = self.serve.written(environment);
+        let settings = written.settings().map_err(Failure::usage)?;
+        if settings
+            .fleet(environment)
+            .map_err(Failure::usage)?
+            .is_some()
+        {
+            let config = written.load().map_err(Failure::usage)?;
+            let progress = progress::progress();
+            let work = app::import_into_fleet(&config, &self.file, self.older, &progress);
+            let work = progress::stop_on_signal(&progress, work);
+            let imported = block_on(work)?.map_err(failure)?;
+            return self.report(imported);
+        }
         let data = settings.data_folder();
         let sources = settings.catalog_sources().map_err(Failure::usage)?;
         let limits = settings.limits.unwrap_or_default().resolve();
@@ -79,6 +94,10 @@ impl Arguments {
                 ));
             }
         }
+        self.report(imported)
+    }
+
+    fn report(self, imported: Vec<Imported>) -> Result<ExitCode, Failure> {
         let taken = |catalog: &Imported| catalog.outcome == ImportOutcome::Taken;
         if let Some(format) = self.output {
             let catalogs = imported.iter().map(|catalog| {

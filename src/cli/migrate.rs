@@ -25,7 +25,7 @@ Examples:
   almanac migrate --config /etc/almanac/almanac.toml
 
 Exit codes:
-  0  the database is of this version, or of a newer one
+  0  the database is of this version, or of a newer one that fits
   1  the database cannot be reached or changed
   2  invalid arguments or configuration";
 

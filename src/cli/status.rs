@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cli::format::{Column, Format};
 use crate::cli::health::admin_address;
-use crate::cli::output::{Shown, shortened};
+use crate::cli::output::Shown;
 use crate::cli::query::{Port, ask, text};
 use crate::cli::terminal::TerminalArguments;
 use crate::cli::{Failure, block_on, output};
@@ -17,9 +17,6 @@ use crate::config::{Address, Environment};
 use crate::fetch;
 use crate::name::CatalogName;
 use fbc::text::suggest;
-
-/// The longest error in a table, in characters.
-const ERROR: usize = 80;
 
 /// Show the state of a running almanac and its catalogs
 ///
@@ -81,7 +78,7 @@ const COLUMNS: &[Column] = &[
             .unwrap_or_default()
     }),
     ("SOURCE", |item| text(item, "source")),
-    ("ERROR", |item| shortened(&text(item, "last_error"), ERROR)),
+    ("ERROR", error),
 ];
 
 impl Arguments {
@@ -113,9 +110,60 @@ impl Arguments {
                 "almanac: the last configuration was refused: {error}"
             ));
         }
+        if let Some(fleet) = status.get("fleet") {
+            for note in fleet_notes(fleet) {
+                output::note(&note);
+            }
+        }
         self.output
             .print_objects(&catalogs, &status, COLUMNS, "name")
     }
+}
+
+/// The place of a replica in its fleet, its errors, and the reasons for which it waits.
+fn fleet_notes(fleet: &Value) -> Vec<String> {
+    let names = |key: &str| {
+        let names = fleet
+            .get(key)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        let names: Vec<&str> = names.filter_map(Value::as_str).collect();
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
+    };
+    let replicas = fleet.get("replicas").and_then(Value::as_u64).unwrap_or(0);
+    let place = format!(
+        "almanac: replica {} of a fleet, {replicas} live; follows: {}; behind with: {}",
+        text(fleet, "name"),
+        names("follows"),
+        names("behind")
+    );
+    let error = Some(text(fleet, "error")).filter(|error| !error.is_empty());
+    let error = error.map(|error| format!("almanac: the database of the fleet: {error}"));
+    let each = |key| {
+        fleet
+            .get(key)
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+    };
+    let waits = each("waits").map(|(catalog, reason)| {
+        let reason = reason.as_str().unwrap_or_default();
+        format!("almanac: {catalog} waits: {reason}")
+    });
+    let panics = each("panics").map(|(task, times)| {
+        format!("almanac: panicked and started again, a defect: {task}, {times} times")
+    });
+    [place]
+        .into_iter()
+        .chain(error)
+        .chain(waits)
+        .chain(panics)
+        .collect()
 }
 
 /// Keeps the catalogs of these names.
@@ -144,6 +192,16 @@ fn count(item: &Value, key: &str) -> String {
     count.map(|count| count.to_string()).unwrap_or_default()
 }
 
+/// The last error. It does not repeat the image, which is the source in the same line.
+fn error(item: &Value) -> String {
+    let (error, source) = (text(item, "last_error"), text(item, "source"));
+    if source.is_empty() {
+        return error;
+    }
+    let without = error.replacen(&format!("{source} is not admitted"), "not admitted", 1);
+    without.replacen(&format!("{source}: "), "", 1)
+}
+
 /// The time since then, in its two largest units: `2h 5m ago`.
 fn age(then: &str, now: SystemTime) -> String {
     let Ok(then) = humantime::parse_rfc3339(then) else {
@@ -160,6 +218,48 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn an_error_does_not_repeat_the_source() {
+        let source = "quay.io/a/b:v1";
+        for (written, shown) in [
+            (
+                "pull: quay.io/a/b:v1 is not admitted: the policy p",
+                "pull: not admitted: the policy p",
+            ),
+            (
+                "resolve: quay.io/a/b:v1: cannot pull: no",
+                "resolve: cannot pull: no",
+            ),
+            ("pull: quay.io/a/b:v10: no", "pull: quay.io/a/b:v10: no"),
+        ] {
+            let item = serde_json::json!({"source": source, "last_error": written});
+            assert_eq!(error(&item), shown);
+        }
+    }
+
+    #[test]
+    fn a_replica_tells_what_it_waits_for() {
+        let fleet = serde_json::json!({
+            "name": "r1", "replicas": 3, "follows": ["b", "c"], "behind": ["a"],
+            "error": "no answer", "waits": {"a": "no space is left"}, "panics": {"beat": 2},
+        });
+        let notes = fleet_notes(&fleet);
+        assert_eq!(
+            notes,
+            [
+                "almanac: replica r1 of a fleet, 3 live; follows: b, c; behind with: a",
+                "almanac: the database of the fleet: no answer",
+                "almanac: a waits: no space is left",
+                "almanac: panicked and started again, a defect: beat, 2 times",
+            ]
+        );
+        let well = serde_json::json!({"error": null, "waits": {}});
+        assert_eq!(
+            fleet_notes(&well),
+            ["almanac: replica  of a fleet, 0 live; follows: none; behind with: none"]
+        );
+    }
 
     #[test]
     fn an_age_has_two_units() {

@@ -4,20 +4,24 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::help::NO_HEADING;
-use crate::cli::image::{ImageArguments, ImageDocuments, OpenImage, of_registry};
+use crate::cli::image::{ImageAccess, ImageDocuments, OpenImage, of_registry};
 use crate::cli::input::check_paths;
 use crate::cli::output::Shown;
 use crate::cli::{Failure, block_on, format, output};
-use crate::config::Environment;
+use crate::config::{Config, Environment, Settings};
+use crate::error_chain::error_chain;
+use crate::ingest::Source;
+use crate::name::CatalogName;
 use ::images::digest::Digest;
 use ::images::policy::{Outcome, PolicySubject, SearchedPlace, Verdict};
 use ::images::{Admission, Error, Manifest, Platform, PolicyFiles, Reference, Registries};
+use fbc::text::suggest;
 
 /// The exit code for an image that is not admitted.
 const NOT_ADMITTED: u8 = 1;
@@ -27,12 +31,24 @@ const NOT_ADMITTED: u8 = 1;
 /// The command prints each requirement of the matching scope, whether it holds,
 /// by which signature or why not, and where signatures were looked for. Nothing
 /// of the image but its manifest is pulled. Layouts and archives hold no
-/// signatures: a policy accepts or rejects them as a whole.
+/// signatures: a policy accepts or rejects them as a whole. With a configuration
+/// file, the image is judged as `serve` judges it.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
+    /// An image reference, `oci:FOLDER`, `oci-archive:FILE` or
+    /// `docker-archive:FILE` (with `:TAG` or `@DIGEST` where there are several
+    /// images), or the name of a catalog of the configuration file
+    #[arg(value_name = "IMAGE")]
+    image: String,
+
+    /// The configuration file of `serve`: its settings of registries and
+    /// signatures apply, unless flags say otherwise
+    #[arg(long, value_name = "FILE", help_heading = NO_HEADING)]
+    config: Option<PathBuf>,
+
     #[command(flatten)]
-    image: ImageArguments,
+    access: ImageAccess,
 
     /// Ask for a signature of this public key, under any tag of the repository,
     /// instead of the policy; repeatable, and one key will do
@@ -69,6 +85,7 @@ const EXAMPLES: &str = "\
 Examples:
   almanac verify registry.redhat.io/redhat/redhat-operator-index:v4.20
   almanac verify quay.io/team/catalog:v1 --policy-file policy.json
+  almanac verify community --config almanac.toml
   almanac verify quay.io/team/catalog:v1 --key cosign.pub --output json
 
 Exit codes:
@@ -118,7 +135,10 @@ struct Found {
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         check_paths("--key", &self.keys)?;
-        let mut image = self.image.open(self.platform, environment)?;
+        let file = self.config.as_deref().or(environment.config_file());
+        let (source, platform) = named(&self.image, file, environment)?;
+        let platform = self.platform.or(platform);
+        let mut image = self.access.open(source, platform, file, environment)?;
         let subject = image.subject()?;
         let folder = match &self.keys[..] {
             [] => None,
@@ -130,9 +150,12 @@ impl Arguments {
                 ..PolicyFiles::default()
             };
         }
-        let found = block_on(judge(&image, subject))?
-            .with_context(|| format!("{} cannot be verified", image.name()))
-            .map_err(Failure::unreadable)?;
+        let found = block_on(judge(&image, subject))?.map_err(|error| {
+            // Most errors begin with the name.
+            let (name, text) = (image.name(), error_chain(error.as_ref()));
+            let text = text.replacen(&format!("{name}: "), "", 1);
+            Failure::unreadable(anyhow!("{name} cannot be verified: {text}"))
+        })?;
         let document = found.document(image.name(), folder.is_some());
         output::print(|out| match self.output {
             Output::Text => text(&document, out),
@@ -147,6 +170,37 @@ impl Arguments {
             None => Ok(ExitCode::from(NOT_ADMITTED)),
         }
     }
+}
+
+/// The image of a text: that of a catalog in the configuration file with its platform,
+/// or any other.
+fn named(
+    text: &str,
+    file: Option<&Path>,
+    environment: &Environment,
+) -> Result<(Source, Option<Platform>), Failure> {
+    let mut proposal = String::new();
+    if let Ok(name) = text.parse::<CatalogName>() {
+        let Some(file) = file else {
+            let source = Source::found(text).map_err(|error| {
+                anyhow!("{error}; for a catalog of a configuration file, add --config FILE")
+            });
+            return Ok((source.map_err(Failure::usage)?, None));
+        };
+        let config = Config::load(Settings::default(), Some(file), environment);
+        let catalogs = config.map_err(Failure::usage)?.catalogs;
+        if let Some(catalog) = catalogs.iter().find(|catalog| catalog.name == name) {
+            return Ok((catalog.source.clone(), Some(catalog.platform.clone())));
+        }
+        let names = catalogs.iter().map(|catalog| catalog.name.as_str());
+        proposal = format!(
+            "; there is no catalog of that name in {}{}",
+            file.display(),
+            suggest::proposal_or_all(text, names)
+        );
+    }
+    let source = Source::found(text).map_err(|error| anyhow!("{error}{proposal}"));
+    Ok((source.map_err(Failure::usage)?, None))
 }
 
 /// The name of the policy that is made of keys.

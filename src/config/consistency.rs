@@ -19,9 +19,6 @@ impl Config {
         self.check_mirrors()?;
         self.check_webhooks()?;
         self.check_admission()?;
-        if self.fleet.is_some() && self.offline {
-            return Err(ConfigError::OfflineFleet);
-        }
         let distribution = &self.distribution;
         let has_tokens = distribution.flow == Flow::Token;
         if self.fleet.is_some() && has_tokens && distribution.token_key_files.is_empty() {
@@ -159,6 +156,7 @@ impl Config {
                 Err(ConfigError::AdmissionAsks)
             }
             Some(_) if owns => Ok(()),
+            None if owns => Err(ConfigError::AdmissionTls),
             _ => Err(ConfigError::Admission),
         }
     }

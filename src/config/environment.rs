@@ -211,8 +211,15 @@ impl Environment {
 
     /// The name of this machine, which is the name of a pod.
     pub(super) fn host_name(&self) -> String {
-        let name = self.get("HOSTNAME").and_then(OsStr::to_str);
-        name.unwrap_or("almanac").to_owned()
+        if let Some(name) = self.get("HOSTNAME").and_then(OsStr::to_str) {
+            return name.to_owned();
+        }
+        // Neither shells nor systemd export the variable.
+        let known = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        match known.trim() {
+            "" => "almanac".to_owned(),
+            name => name.to_owned(),
+        }
     }
 
     /// The key of S3 that the tools of AWS would take.

@@ -57,12 +57,14 @@ pub enum ConfigError {
         /// The mistake.
         problem: Box<CuratedError>,
     },
-    /// A webhook that the API server cannot or need not ask.
-    #[error(
-        "[kubernetes] webhook needs cluster_catalogs = \"own\", and the certificate of [http_tls]: the \
-         API server asks over TLS"
-    )]
+    /// A webhook that the API server need not ask.
+    #[error("[kubernetes] webhook needs cluster_catalogs = \"own\"")]
     Admission,
+    /// A webhook that the API server cannot ask.
+    #[error(
+        "[kubernetes] webhook needs the certificate of [http_tls]: the API server asks over TLS"
+    )]
+    AdmissionTls,
     /// A webhook behind TLS that the API server cannot pass.
     #[error(
         "[kubernetes] webhook has the TLS of [http_tls], which requires a client certificate, and the API \
@@ -159,11 +161,8 @@ pub enum ConfigError {
     )]
     Fleet(&'static str, &'static str),
     /// A time after which every missed beat would make a replica unready.
-    #[error("[fleet] stale must be at least 30s: the database is asked every two seconds")]
+    #[error("[fleet] stale must be at least 30s: a replica may miss some answers of the database")]
     Stale,
-    /// A fleet that follows nothing.
-    #[error("a fleet follows its catalogs: remove offline = true, or database and objects")]
-    OfflineFleet,
     /// Tokens that only the replica that gave them would take.
     #[error(
         "[distribution] flow = \"token\" in a fleet needs token_key_files, so that each replica takes \

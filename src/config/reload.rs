@@ -33,6 +33,11 @@ impl Written {
         self.file.as_deref()
     }
 
+    /// The settings, before they are resolved.
+    pub fn settings(&self) -> Result<Settings, ConfigError> {
+        Settings::gather(self.flags.clone(), self.file(), &self.environment)
+    }
+
     /// Loads the configuration from the current content of the file.
     pub fn load(&self) -> Result<Config, ConfigError> {
         Config::load(self.flags.clone(), self.file(), &self.environment)
@@ -83,6 +88,17 @@ impl Config {
             let config = config.as_ref();
             config.map(|config| (config.settings.clone(), config.webhook))
         };
+        let (database, objects, files) = match (fleet, &new.fleet) {
+            (Some(old), Some(new)) => {
+                let mut same = new.clone();
+                same.database = old.database.clone();
+                same.objects.location = old.objects.location.clone();
+                let is_moved = old.objects.location != new.objects.location;
+                (old.database != new.database, is_moved, *old != same)
+            }
+            (None, None) => (false, false, false),
+            _ => (true, true, false),
+        };
         [
             ("data_dir", *data_dir != new.data_dir),
             ("grpc", *grpc != new.grpc),
@@ -95,7 +111,9 @@ impl Config {
             ("distribution", *distribution != new.distribution),
             ("cache", *cache != new.cache),
             ("offline", *offline != new.offline),
-            ("database, objects, fleet", *fleet != new.fleet),
+            ("database", database),
+            ("objects", objects),
+            ("fleet", files),
             ("kubernetes", read(kubernetes) != read(&new.kubernetes)),
             ("cors_origins", *origins != new.origins),
             ("pages", *pages != new.pages),

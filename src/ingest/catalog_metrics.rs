@@ -43,6 +43,14 @@ pub fn describe_metrics() {
         "almanac_last_pass_timestamp_seconds",
         "End of the last pass, by catalog"
     );
+    describe_gauge!(
+        "almanac_next_pass_timestamp_seconds",
+        "When the next pass is due or the running one began, by catalog; NaN if there is none"
+    );
+    describe_gauge!(
+        "almanac_failed_passes_in_a_row",
+        "Failed and refused passes since the last one that succeeded, by catalog"
+    );
     describe_histogram!(
         "almanac_stage_seconds",
         Unit::Seconds,
@@ -95,6 +103,19 @@ pub(super) fn begin_passes(catalog: &CatalogName) {
         counter!("almanac_passes_total", "catalog" => catalog.to_string(), "outcome" => outcome)
             .increment(0);
     }
+    set_failures(catalog, 0);
+    set_due(catalog, None);
+}
+
+/// Sets when the next pass of a catalog is due; without a time there is none.
+pub(super) fn set_due(catalog: &CatalogName, due: Option<SystemTime>) {
+    gauge!("almanac_next_pass_timestamp_seconds", "catalog" => catalog.to_string())
+        .set(due.map_or(f64::NAN, unix));
+}
+
+/// Sets how many passes of a catalog in a row failed.
+pub(super) fn set_failures(catalog: &CatalogName, failures: u32) {
+    gauge!("almanac_failed_passes_in_a_row", "catalog" => catalog.to_string()).set(failures);
 }
 
 /// Begins to count the damaged files of a catalog, for the same reason.
@@ -117,6 +138,8 @@ pub(super) fn damage(catalog: &CatalogName, file: &str) -> Counter {
 /// 0, its times NaN.
 pub fn forget(catalog: &CatalogName) {
     count(catalog, &Counts::default(), &[]);
+    set_due(catalog, None);
+    set_failures(catalog, 0);
     gauge!("almanac_catalog_modified_timestamp_seconds", "catalog" => catalog.to_string())
         .set(f64::NAN);
     for last in [

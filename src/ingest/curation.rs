@@ -21,6 +21,12 @@ pub enum CurateError {
     /// A source catalog without a revision.
     #[error("there is nothing of the catalog {0} to select from yet")]
     Nothing(CatalogName),
+    /// A source catalog whose current revision has not come to this replica of a fleet.
+    #[error(
+        "the current revision of the catalog {0} has not come to this replica yet; the log and \
+         /status tell why"
+    )]
+    Behind(CatalogName),
     /// The selection cannot be fulfilled.
     #[error(transparent)]
     Select(#[from] SelectError),
@@ -34,6 +40,7 @@ impl CurateError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Nothing(_) | Self::Alone => "no_catalog",
+            Self::Behind(_) => "fleet",
             Self::Select(_) => "selection",
         }
     }

@@ -214,6 +214,11 @@ impl PassError {
         }
     }
 
+    /// Whether the image or its content was refused. All other errors are failures.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.cause, Cause::Refused(_)) || self.rejection().is_some()
+    }
+
     /// For `map_err`: an error of a stage.
     pub(super) fn at<E: Into<Cause>>(stage: Stage) -> impl Fn(E) -> Self {
         move |cause| Self {
@@ -271,6 +276,18 @@ impl PassError {
             Cause::Files(error) => spool(error),
             Cause::Image { error, .. } => spool(error),
             _ => false,
+        }
+    }
+
+    /// Whether another replica of a fleet may do better: the cause is this machine, or its
+    /// way to the bucket.
+    pub(super) fn is_of_replica(&self) -> bool {
+        match &self.cause {
+            Cause::Curate(error) => matches!(**error, CurateError::Behind(_)),
+            Cause::Fleet(error) => matches!(error.reason(), "objects" | "store"),
+            // With certificates or credentials.
+            Cause::Oci(images::Error::File { .. }) => true,
+            _ => self.is_local(),
         }
     }
 

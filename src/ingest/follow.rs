@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::ingest::catalog_metrics::{announce, begin_passes, unix};
+use crate::ingest::catalog_metrics::{announce, begin_passes, set_due, set_failures, unix};
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError};
 use crate::ingest::fleet::Track;
@@ -25,6 +25,10 @@ use crate::snapshot::{Damaged, Publisher, Repair, Snapshot};
 use crate::store::fleet::Lease;
 use crate::store::{Outcome, Pass, StoreError};
 use ::images::digest::Digest;
+
+/// After so many failures in a row of its own, a replica lets another one follow the
+/// catalog.
+const OWN_FAILURES: u32 = 3;
 
 /// Serves the stored revision of a catalog, if there is one. Needs no network.
 pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Publisher) {
@@ -89,6 +93,8 @@ pub async fn follow(
     begin_passes(&followed.name);
     let following = async {
         let mut failures = 0;
+        // Those in a row for which this replica is the cause.
+        let mut own_failures = 0;
         let mut problem_log = ProblemLog::default();
         let mut events = PassEvents::default();
         let path = followed.source.path().filter(|_| followed.poll.is_some());
@@ -113,12 +119,17 @@ pub async fn follow(
             retry_now.mark_unchanged();
             let served = publisher.snapshot();
             let is_fixed = followed.source.is_fixed();
-            let is_done =
-                is_fixed && served.is_some_and(|served| followed.is_source_of(served.revision()));
+            let is_done = is_fixed
+                && served.is_some_and(|served| {
+                    let revision = served.revision();
+                    followed.is_source_of(revision)
+                        && track.as_ref().is_none_or(|track| track.shows(revision))
+                });
             let result = if is_done {
                 publisher.update(|status| status.set_resolved(Instant::now()));
                 Ok(())
             } else {
+                set_due(&followed.name, Some(SystemTime::now()));
                 // A dropped pass leaves nothing behind.
                 let passing = Passing::begin(holding);
                 let result = tokio::select! {
@@ -130,22 +141,27 @@ pub async fn follow(
                 };
                 drop(passing);
                 let Some(result) = result else {
+                    (failures, own_failures) = (0, 0);
+                    leave(&followed, &publisher);
                     tracing::info!(catalog = %followed.name, "another replica follows the catalog now");
                     continue;
                 };
                 result
             };
             failures = if result.is_ok() { 0 } else { failures + 1 };
+            let is_own = result.as_ref().is_err_and(|failure| failure.is_of_replica);
+            own_failures = if is_own { own_failures + 1 } else { 0 };
+            if let Some((track, _)) = holding.filter(|_| own_failures >= OWN_FAILURES) {
+                track.give_up();
+                own_failures = 0;
+            }
             let wait = match result {
                 Ok(()) if is_fixed => None,
                 // The sources of a curated catalog may still change.
                 Ok(()) => followed.poll.map(jitter).or(curated.then_some(LAST_RETRY)),
-                Err(retry_after) => Some(retry(failures, followed.poll, retry_after)),
+                Err(failure) => Some(retry(failures, followed.poll, failure.retry_after)),
             };
-            publisher.update(|status| {
-                status.failures = failures;
-                status.next_pass = wait.map(|wait| SystemTime::now() + wait);
-            });
+            note(&followed, &publisher, failures, wait);
             tokio::select! {
                 () = sleep(wait) => {}
                 () = publisher.read_again.notified() => {}
@@ -154,7 +170,10 @@ pub async fn follow(
                 Ok(()) = retry_now.changed(), if failures > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
-                () = lost(holding) => publisher.update(|status| status.next_pass = None),
+                () = lost(holding) => {
+                    (failures, own_failures) = (0, 0);
+                    leave(&followed, &publisher);
+                }
                 () = stop.cancelled() => break,
             }
         }
@@ -182,6 +201,31 @@ async fn lost(holding: Option<(&Track, Lease)>) {
     }
 }
 
+/// Notes how many passes in a row failed, and when the next one is due.
+fn note(followed: &Followed, publisher: &Publisher, failures: u32, wait: Option<Duration>) {
+    let due = wait.map(|wait| SystemTime::now() + wait);
+    set_failures(&followed.name, failures);
+    set_due(&followed.name, due);
+    publisher.update(|status| {
+        status.failures = failures;
+        status.next_pass = due;
+    });
+}
+
+/// Another replica has the passes of a catalog now. The time of the next one stays: if no
+/// replica follows the catalog, it is past on all of them.
+fn leave(followed: &Followed, publisher: &Publisher) {
+    set_failures(&followed.name, 0);
+    publisher.update(|status| {
+        status.failures = 0;
+        status.failure = None;
+        status.next_pass = None;
+    });
+    if followed.source.is_fixed() {
+        set_due(&followed.name, None);
+    }
+}
+
 /// A pass that runs, until it is dropped.
 struct Passing<'a>(Option<&'a Track>);
 
@@ -203,8 +247,15 @@ impl Drop for Passing<'_> {
     }
 }
 
-/// Runs one pass, and logs, counts and records its result. An error has the time
-/// that the registry asked to wait.
+/// What a failed pass means for the next one.
+struct Failure {
+    /// The time that the registry asked to wait.
+    retry_after: Option<Duration>,
+    /// Whether another replica would probably not fail.
+    is_of_replica: bool,
+}
+
+/// Runs one pass, and logs, counts and records its result.
 async fn pass(
     context: &PassContext,
     followed: &Followed,
@@ -212,7 +263,7 @@ async fn pass(
     holding: Option<(&Track, Lease)>,
     problem_log: &mut ProblemLog,
     events: &mut PassEvents,
-) -> Result<(), Option<Duration>> {
+) -> Result<(), Failure> {
     let started = SystemTime::now();
     let mut digest = None;
     let result = run_once(context, followed, publisher, holding, &mut digest).await;
@@ -221,10 +272,7 @@ async fn pass(
     let (outcome, label) = match &result {
         Ok(None) => (None, "unchanged"),
         Ok(Some(_)) => (Some(Outcome::Committed), "committed"),
-        Err(PassError {
-            cause: Cause::Refused(_),
-            ..
-        }) => (Some(Outcome::Refused), "refused"),
+        Err(error) if error.is_refusal() => (Some(Outcome::Refused), "refused"),
         Err(_) => (Some(Outcome::Failed), "failed"),
     };
     counter!("almanac_passes_total", "catalog" => name.clone(), "outcome" => label).increment(1);
@@ -294,11 +342,17 @@ async fn pass(
             }) => problems.as_slice().into(),
             _ => Arc::default(),
         };
+        status.image_refused = result
+            .as_ref()
+            .is_err_and(|error| error.rejection().is_some());
         if record.is_some() {
             status.pass = record;
         }
     });
-    result.map(drop).map_err(|error| error.retry_after())
+    result.map(drop).map_err(|error| Failure {
+        retry_after: error.retry_after(),
+        is_of_replica: error.is_of_replica(),
+    })
 }
 
 /// Logs and counts a pass that failed.

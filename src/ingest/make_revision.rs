@@ -17,7 +17,7 @@ use crate::ingest::stages::{StageTracker, blocking_with_permit, observe};
 use crate::name::CatalogName;
 use crate::snapshot::{KnownSegments, Snapshot};
 use crate::store::{
-    BlobPin, Counts, Finished, NewRevision, Revision, RevisionId, SourceIdentity, Store,
+    BlobPin, Counts, Finished, NewRevision, NewRevisionNumber, Revision, SourceIdentity, Store,
 };
 use ::images::digest::Digest;
 use fbc::problem::Problem;
@@ -43,7 +43,7 @@ pub(super) async fn make_revision(
     identity: SourceIdentity,
     stages: &StageTracker,
     input: Input,
-    number: Option<RevisionId>,
+    number: Option<NewRevisionNumber>,
 ) -> Result<(Revision, Vec<Problem>), PassError> {
     stages.enter(Stage::Read);
     let (writing, reached, of) = (store.clone(), stages.clone(), name.clone());

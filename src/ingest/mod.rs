@@ -6,7 +6,8 @@
 //! pass over other catalogs, `folder` a single revision of a folder, `load` a
 //! reading without a revision. `encode` prepares encodings of a published
 //! revision, `scrub` verifies stored files and `repair` rebuilds damaged ones,
-//! `images` makes its image, and `archive` carries catalogs in a file.
+//! `images` makes its image, and `archive` carries catalogs in a file. `fleet` shares all that with
+//! other replicas, and `restart` starts tasks again that panic.
 //! `serve` answers clients; the two meet in `snapshot`.
 
 pub mod archive;
@@ -43,6 +44,7 @@ mod pull_progress;
 mod read;
 mod read_unchanged;
 mod repair;
+mod restart;
 mod retry;
 mod scrub;
 mod source;
@@ -58,12 +60,13 @@ pub use curation::{CurateError, Curation};
 pub use encode::encode;
 pub use error::{Cause, MirrorError, PassError, Stage};
 pub use files_error::{FilesError, LastWrite};
-pub use fleet::{Membership, Track, beat, describe_fleet_metrics, receive};
+pub use fleet::{Membership, Track, describe_fleet_metrics, keep_place, receive, track_origin};
 pub use folder::{digest_of_folder, store_folder, store_loaded};
 pub use folder_listing::FolderOptions;
 pub use follow::{follow, restore};
 pub use followed::{Followed, OnInvalid, has_origin_of};
 pub use images::{ImageOptions, Mirror, keep_image, restore_image};
 pub use load::{LoadOptions, Loaded, Reading, Spool, load};
+pub use restart::Restarted;
 pub use scrub::scrub;
 pub use source::{LayoutSource, Source, SourceError, of_path as source_of_path};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::ingest::context::{PassContext, ReadPermit};
-use crate::ingest::curation::Curation;
-use crate::ingest::error::{PassError, Stage};
+use crate::ingest::curation::{CurateError, Curation};
+use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::{self, CatalogFiles, FolderCopy};
 use crate::ingest::fleet::{Track, share_revision};
 use crate::ingest::folder_listing::FolderRules;
@@ -25,12 +25,14 @@ use crate::ingest::wait_until_quiet::{FolderState, wait_until_quiet};
 use crate::ingest::{curate, kept, sqlite};
 use crate::snapshot::{KnownPieces, Publisher, Snapshot};
 use crate::store::Revision;
-use crate::store::fleet::Lease;
+use crate::store::fleet::{FleetError, Lease, SourceRevision};
 use ::images::digest::Digest;
 use ::images::policy::Verdict;
 use fbc::problem::Problem;
 use metrics::counter;
 
+/// How often a pass makes a curated catalog again whose sources were replaced meanwhile.
+const MADE_AGAIN: u32 = 3;
 /// The longest time of a pass.
 const LONGEST: Duration = Duration::from_hours(3);
 
@@ -44,38 +46,45 @@ pub(super) async fn run_once(
     holding: Option<(&Track, Lease)>,
     digest: &mut Option<Digest>,
 ) -> Result<Option<Revision>, PassError> {
-    let (stages, began) = (StageTracker::at(Stage::Resolve), Instant::now());
-    let pass = Pass {
-        context,
-        followed,
-        publisher,
-        in_fleet: holding.map(|(track, _)| track),
-        found: digest,
-        stages: &stages,
-    };
-    // Boxed, since every follower holds this large future.
-    let Some((revision, problems)) = stages.limit(LONGEST, Box::pin(pass.run())).await? else {
-        publisher.update(|status| status.set_resolved(began));
-        return Ok(None);
-    };
-    match holding {
-        None => {
+    let mut left = MADE_AGAIN;
+    loop {
+        let (stages, began) = (StageTracker::at(Stage::Resolve), Instant::now());
+        let mut made_of = Vec::new();
+        let pass = Pass {
+            context,
+            followed,
+            publisher,
+            in_fleet: holding.map(|(track, _)| track),
+            found: digest,
+            made_of: &mut made_of,
+            stages: &stages,
+        };
+        // Boxed, since every follower holds this large future.
+        let made = stages.limit(LONGEST, Box::pin(pass.run())).await?;
+        let Some((revision, problems)) = made else {
+            publisher.update(|status| status.set_resolved(began));
+            return Ok(None);
+        };
+        let Some(holding) = holding else {
             publish(context, publisher, &stages, &revision, problems).await?;
             publisher.update(|status| status.set_resolved(began));
-        }
+            return Ok(Some(revision));
+        };
+        let made = (&revision, &*made_of, began);
+        let sharing = share_revision(context, holding, &stages, &followed.source, made);
         // Boxed, as the pass.
-        Some(holding) => {
-            Box::pin(share_revision(
-                context,
-                holding,
-                &stages,
-                &followed.source,
-                &revision,
-            ))
-            .await?;
+        match Box::pin(sharing).await {
+            Err(PassError {
+                cause: Cause::Fleet(FleetError::Replaced),
+                ..
+            }) if left > 0 => {
+                left -= 1;
+                tracing::info!("made again: the catalogs that it is made of have changed");
+                holding.0.until_replaced(&made_of).await;
+            }
+            shared => return shared.map(|()| Some(revision)),
         }
     }
-    Ok(Some(revision))
 }
 
 /// A pass that is running.
@@ -87,6 +96,8 @@ struct Pass<'a> {
     in_fleet: Option<&'a Track>,
     /// The digest of the source, once it is known.
     found: &'a mut Option<Digest>,
+    /// In a fleet, the revisions that a curated catalog is made of.
+    made_of: &'a mut Vec<SourceRevision>,
     stages: &'a StageTracker,
 }
 
@@ -108,7 +119,9 @@ impl Pass<'_> {
         let identity = followed.identity();
         let number = match self.in_fleet {
             Some(track) => {
-                let number = track.next_revision().await;
+                let last = store.last_number().await;
+                let last = last.map_err(PassError::at(Stage::Commit))?;
+                let number = track.next_revision(last).await;
                 Some(number.map_err(PassError::at(Stage::Commit))?)
             }
             None => None,
@@ -117,10 +130,13 @@ impl Pass<'_> {
         made.await.map(Some)
     }
 
-    /// The served snapshot, if it is of this source.
+    /// The served snapshot, if it is of this source and, in a fleet, published there.
     fn current(&self) -> Option<Arc<Snapshot>> {
-        let served = self.publisher.snapshot();
-        served.filter(|served| self.followed.is_source_of(served.revision()))
+        let served = self.publisher.snapshot()?;
+        let revision = served.revision();
+        let is_current = self.followed.is_source_of(revision)
+            && self.in_fleet.is_none_or(|track| track.shows(revision));
+        is_current.then_some(served)
     }
 
     /// Finds what the served revision has, as far as this is known. This blocks.
@@ -297,9 +313,19 @@ impl Pass<'_> {
     }
 
     async fn curated(&mut self, curation: &Curation) -> Result<Option<Input>, PassError> {
-        let (context, stages) = (self.context, self.stages);
-        let finding = curate::snapshots(&context.catalogs, curation);
+        let (context, stages, track) = (self.context, self.stages, self.in_fleet);
+        let finding = async {
+            if let Some(track) = track {
+                // Made of older revisions, the catalog would go back.
+                let behind = track.until_sources().await.map_err(CurateError::Behind);
+                behind.map_err(PassError::at(Stage::Resolve))?;
+            }
+            curate::snapshots(&context.catalogs, curation).await
+        };
         let snapshots = stages.run(Stage::Resolve, finding).await?;
+        if let Some(track) = track {
+            *self.made_of = track.sources(&snapshots);
+        }
         let digest = curate::digest(curation, &snapshots);
         if self.is_served(digest) {
             return Ok(None);

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use ::images::digest::Digest;
 
 use crate::ingest::context::PassContext;
-use crate::ingest::error::{Cause, PassError};
+use crate::ingest::error::PassError;
 use crate::name::CatalogName;
 use crate::store::{HistoryEntry, Revision, RevisionId};
 use crate::webhooks::{Event, EventData, EventKind, Failure, Publication, Recovery, Update};
@@ -69,7 +69,7 @@ impl PassEvents {
         error: &PassError,
         serving: Option<RevisionId>,
     ) {
-        let is_refused = matches!(error.cause, Cause::Refused(_)) || error.rejection().is_some();
+        let is_refused = error.is_refusal();
         let kind = if is_refused {
             EventKind::Refused
         } else {

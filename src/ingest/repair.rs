@@ -54,9 +54,10 @@ impl Repairer {
         name: &str,
         damage: &Damage,
     ) {
-        snapshot.set_encoded(encoding, None);
+        // Before clients lose it: the encoder makes what they do not have.
         self.drop_files(snapshot, encoding.files(), name, damage)
             .await;
+        snapshot.set_encoded(encoding, None);
         self.publisher.announce();
     }
 
@@ -82,6 +83,9 @@ impl Repairer {
     pub(super) async fn withdraw(&self, revision: RevisionId, name: &str, damage: &Damage) {
         self.note(vec![damage.to_string()], Repair::Rebuilding);
         self.publisher.withdraw();
+        if let Some(track) = &self.track {
+            track.withdrawn();
+        }
         self.tell(name, &damage.to_string());
         if let Err(error) = self.context.store.record_damage(revision).await {
             tracing::warn!(%error, "cannot record the damage");
@@ -230,7 +234,7 @@ impl Repairer {
         if !told.is_empty() {
             self.note(told, Repair::Rebuilding);
             match &self.track {
-                Some(track) => track.fetch_again(),
+                Some(track) => track.check_image(),
                 None => self.images.rebuild.notify_one(),
             }
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use metrics::gauge;
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -47,6 +48,7 @@ pub async fn scrub(
             images,
             track,
         },
+        removing: Mutex::default(),
     };
     let scrubbing = Box::pin(scrubber.run().instrument(span));
     stop.run_until_cancelled(scrubbing).await;
@@ -57,6 +59,8 @@ struct Scrubber {
     publisher: Publisher,
     images: ImagePublisher,
     repairer: Repairer,
+    /// Held while files are removed: two verifications may find the same damage.
+    removing: Mutex<()>,
 }
 
 impl Scrubber {
@@ -74,6 +78,8 @@ impl Scrubber {
             publications.mark_unchanged();
             let mut wait = settings.borrow_and_update().interval;
             if let Some(snapshot) = self.publisher.snapshot() {
+                // In a fleet, a repaired revision keeps its number.
+                given_up = None;
                 let id = snapshot.revision().id;
                 let age = last.filter(|(of, _)| *of == id).map(|(_, at)| at.elapsed());
                 let is_due = |age| wait.is_some_and(|interval| age >= interval);
@@ -176,18 +182,10 @@ impl Scrubber {
                 return;
             }
             // At once: comparing the other files takes time.
-            match encoding {
-                Some(encoding) => {
-                    self.repairer
-                        .drop_encoding(snapshot, encoding, &name, &damage)
-                        .await;
-                }
-                // No client waits for it: it is left out, and answers go on.
-                None if name == PIECES => {
-                    self.repairer.drop_file(snapshot, &name, &damage).await;
-                }
-                None => return self.repairer.withdraw(revision.id, &name, &damage).await,
+            if encoding.is_none() && name != PIECES {
+                return self.repairer.withdraw(revision.id, &name, &damage).await;
             }
+            self.remove(snapshot, encoding, &name).await;
         }
         for image in self.images.images() {
             for blob in image.parts().filter(|blob| !blob.is_damaged()) {
@@ -203,6 +201,36 @@ impl Scrubber {
         .set(unix(now));
         drop(turn);
         self.verify_records(snapshot).await;
+    }
+
+    /// Removes a damaged file that the revision does without, unless it was removed and
+    /// made again since it was compared.
+    async fn remove(&self, snapshot: &Arc<Snapshot>, encoding: Option<Encoding>, name: &str) {
+        let _removing = self.removing.lock().await;
+        let (store, revision) = (&self.context.store, snapshot.revision());
+        let mut sums = match store.sums(revision.id).await {
+            Ok(sums) => sums,
+            Err(error) => return tracing::warn!(%error, "cannot verify the stored files"),
+        };
+        if encoding.is_some_and(|encoding| snapshot.encoded(encoding).is_none()) {
+            return;
+        }
+        let Some(sum) = sums.remove(name) else {
+            return;
+        };
+        let Err(damage) = self.compare(revision.id, name, sum, true).await else {
+            return;
+        };
+        let repairer = &self.repairer;
+        match encoding {
+            Some(encoding) => {
+                repairer
+                    .drop_encoding(snapshot, encoding, name, &damage)
+                    .await;
+            }
+            // No client waits for it: it is left out, and answers go on.
+            None => repairer.drop_file(snapshot, name, &damage).await,
+        }
     }
 
     /// Compares the records of a snapshot with their sums, and acts on damage.

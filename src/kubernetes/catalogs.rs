@@ -15,7 +15,7 @@ use crate::kubernetes::own::image::image;
 use crate::kubernetes::stored;
 use crate::kubernetes::watched::Objects;
 use crate::name::CatalogName;
-use crate::snapshot::{AnnouncedBy, Catalogs};
+use crate::snapshot::AnnouncedBy;
 use images::Reference;
 
 /// The longest file with the last catalogs, in bytes.
@@ -51,8 +51,6 @@ struct Stored {
 pub(super) struct Following {
     pub(super) objects: watch::Receiver<Option<Objects>>,
     pub(super) announcer: Arc<Announcer>,
-    /// The state that clients see.
-    pub(super) served: Catalogs,
     /// Whether almanac resolves the catalogs itself now, if it ever does.
     pub(super) resolves: Option<watch::Receiver<bool>>,
     pub(super) found: watch::Sender<Arc<[DiscoveredCatalog]>>,
@@ -63,13 +61,16 @@ pub(super) struct Following {
 }
 
 impl Following {
-    /// Finds the catalogs of an earlier start. Returns whether there are any.
+    /// Finds the catalogs of an earlier start. Returns whether they are known, which may
+    /// be none.
     pub(super) async fn restore(&self) -> bool {
         let file = self.file.clone();
         let read = move || stored::read(&file, MAX_FILE);
         let content = tokio::task::spawn_blocking(read).await.ok().flatten();
         let stored = content.and_then(|content| serde_json::from_slice(&content).ok());
-        let stored: Vec<Stored> = stored.unwrap_or_default();
+        let Some(stored): Option<Vec<Stored>> = stored else {
+            return false;
+        };
         let announced = stored.iter().map(|stored| {
             let reference = stored.announced.as_deref();
             let reference = reference.and_then(|reference| reference.parse().ok());
@@ -90,10 +91,8 @@ impl Following {
                 announced,
             })
         });
-        let catalogs: Vec<_> = catalogs.collect();
-        let any = !catalogs.is_empty();
-        self.found.send_replace(catalogs.into());
-        any
+        self.found.send_replace(catalogs.collect());
+        true
     }
 
     /// Follows changes.
@@ -103,7 +102,6 @@ impl Following {
             let objects = self.objects.borrow_and_update().clone();
             if let Some(objects) = objects {
                 self.take(&objects, is_first).await;
-                self.served.set_awaits_cluster(false);
                 is_first = false;
             }
             let changed = tokio::select! {

@@ -34,8 +34,6 @@ mod watched;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
-
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -56,13 +54,13 @@ pub use health::{Health, describe_metrics};
 pub use settings::{ClusterCatalogs, SecretName, SecretNameError, Settings};
 pub use tls_profile::{prepare_tls_rules, tls_rules_file};
 
-/// The longest wait for the first catalogs at a start without stored ones.
-const FIRST_CATALOGS: Duration = Duration::from_secs(10);
-
 /// The connection to a cluster.
 pub struct Cluster {
     /// The catalogs to follow besides those of the configuration.
     pub catalogs: watch::Receiver<Arc<[DiscoveredCatalog]>>,
+    /// Whether an earlier start has left these catalogs. If not, the first change brings
+    /// them.
+    pub is_known: bool,
     /// Which digests the cluster announces, if its catalogs are followed.
     pub announcements: Option<Arc<dyn Announcements>>,
     /// The files for the registry client.
@@ -92,8 +90,7 @@ pub async fn check_credentials(settings: &Settings) -> Result<(), ClientError> {
 
 impl Cluster {
     /// Connects, and reads what the settings name, on `tasks` until `stop`. State that
-    /// outlives restarts is kept in `data_dir`. Returns once the first catalogs are
-    /// known, from an earlier start or from the cluster, or after a while.
+    /// outlives restarts is kept in `data_dir`. The API server is not waited for.
     ///
     /// # Errors
     /// When the credentials cannot be used. An API server that does not answer is no
@@ -139,15 +136,15 @@ impl Cluster {
                 stop.run_until_cancelled(keeping).await;
             });
         }
-        let (found, mut discovered) = watch::channel(Arc::from([]));
+        let (found, discovered) = watch::channel(Arc::from([]));
         let mut announcements: Option<Arc<dyn Announcements>> = None;
+        let mut is_known = true;
         if settings.cluster_catalogs != ClusterCatalogs::Off {
             let mut objects = watched(resources::CLUSTER_CATALOGS, None);
             objects.labels.clone_from(&settings.selector);
             let api = objects.api();
             let announcer = Arc::new(Announcer::new(api.clone()));
             let objects = objects.start(tasks, stop);
-            let served = catalogs.clone();
             let owning = Owning {
                 client: client.clone(),
                 settings,
@@ -162,26 +159,21 @@ impl Cluster {
             let following = Following {
                 objects,
                 announcer: Arc::clone(&announcer),
-                served: served.clone(),
                 resolves,
                 found,
                 file: folders.catalogs(),
                 written: Vec::new(),
             };
-            let restored = following.restore().await;
-            served.set_awaits_cluster(!restored);
+            is_known = following.restore().await;
             let stop = stop.clone();
             tasks.spawn(async move {
                 stop.run_until_cancelled(following.run()).await;
             });
-            if !restored {
-                // Ready without any catalog would be too early.
-                let _ = tokio::time::timeout(FIRST_CATALOGS, discovered.changed()).await;
-            }
             announcements = Some(announcer);
         }
         Ok(Self {
             catalogs: discovered,
+            is_known,
             announcements,
             files,
             health,

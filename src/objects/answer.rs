@@ -30,24 +30,30 @@ pub(super) fn page(document: &str) -> Result<Page, ObjectProblem> {
         keys.push(plain(key).into_owned());
         rest = after;
     }
-    let next = element(document, "NextContinuationToken");
-    Ok(Page {
-        keys,
-        next: next.map(|(token, _)| plain(token).into_owned()),
-    })
+    let text = |name| element(document, name).map(|(text, _)| plain(text).into_owned());
+    // Some stores send an empty token with the last page.
+    let is_last = text("IsTruncated").is_some_and(|text| text.trim() == "false");
+    let next = text("NextContinuationToken").filter(|token| !is_last && !token.is_empty());
+    Ok(Page { keys, next })
 }
 
-/// The code and the message of an error document.
+/// The refusal that an error document tells of.
 pub(super) fn refusal(status: u16, document: &str) -> ObjectProblem {
+    let (code, message) = reason(document);
+    ObjectProblem::Refused {
+        status,
+        code,
+        message,
+    }
+}
+
+/// The code and the message of an error document; empty where it has none.
+pub(super) fn reason(document: &str) -> (String, String) {
     let text = |name| {
         let found = element(document, name).map(|(text, _)| plain(text));
         clip(&found.unwrap_or_default(), MAX_SHOWN)
     };
-    ObjectProblem::Refused {
-        status,
-        code: text("Code"),
-        message: text("Message"),
-    }
+    (text("Code"), text("Message"))
 }
 
 /// The text of the first element of a name, and what follows it. The documents have
@@ -90,6 +96,10 @@ mod tests {
             next: Some("a&b".into()),
         };
         assert_eq!(page(document).unwrap(), wanted);
+        let last = document.replace("<Name>", "<IsTruncated>false</IsTruncated><Name>");
+        assert_eq!(page(&last).unwrap().next, None);
+        let empty = document.replace("a&amp;b", "");
+        assert_eq!(page(&empty).unwrap().next, None);
         assert!(page("<html>").is_err());
         assert!(page("<ListBucketResult><Contents></Contents>").is_err());
     }

@@ -106,7 +106,8 @@ impl FromStr for Location {
                 _ => return Err(LocationError::Parameter(name.chars().take(50).collect())),
             }
         }
-        let default = if location.endpoint.is_some() {
+        // No certificate of a store has a name with more labels than one before its own.
+        let default = if location.endpoint.is_some() || location.bucket.contains('.') {
             Style::Path
         } else {
             Style::Virtual

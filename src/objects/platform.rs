@@ -4,7 +4,7 @@
 //! on it.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Client, RequestBuilder, Url};
@@ -17,6 +17,8 @@ use crate::objects::signature::encoded;
 
 /// The longest token, in bytes.
 const MAX_TOKEN: usize = 64 << 10;
+/// The longest request.
+const LONGEST: Duration = Duration::from_secs(10);
 /// The most bytes of a response.
 const MAX_ANSWER: usize = 256 << 10;
 /// Addresses of the machine that hand out keys without TLS.
@@ -135,7 +137,7 @@ async fn token(path: &Path) -> Result<String, ObjectProblem> {
 }
 
 async fn ask(request: RequestBuilder) -> Result<String, ObjectProblem> {
-    let mut response = request.send().await?;
+    let mut response = request.timeout(LONGEST).send().await?;
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         bytes.extend_from_slice(&chunk);
@@ -149,7 +151,13 @@ async fn ask(request: RequestBuilder) -> Result<String, ObjectProblem> {
     if status.is_success() {
         Ok(text)
     } else {
-        Err(answer::refusal(status.as_u16(), &text))
+        let (code, message) = answer::reason(&text);
+        let status = status.as_u16();
+        Err(ObjectProblem::Lender {
+            status,
+            code,
+            message,
+        })
     }
 }
 

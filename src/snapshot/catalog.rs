@@ -90,6 +90,8 @@ pub struct Status {
     pub problems: Arc<[Problem]>,
     /// The problems of the catalog that the last pass refused, if it did.
     pub refused: Arc<[Problem]>,
+    /// Whether the policy refused the image of the last pass.
+    pub image_refused: bool,
     /// When all stored files were last found whole.
     pub verified: Option<SystemTime>,
     /// The last damage of stored files.
@@ -141,7 +143,7 @@ pub enum State {
 pub enum Stale {
     /// The source could not be read.
     Unread,
-    /// The content of the source was refused.
+    /// The image of the source, or its content, was refused.
     Refused,
 }
 
@@ -268,10 +270,11 @@ impl Catalog {
     /// Why a served revision may be older than the source, if the last pass failed.
     pub fn stale(&self) -> Option<Stale> {
         let status = self.status.borrow();
-        match (status.failures, status.refused.is_empty()) {
+        let is_refused = status.image_refused || !status.refused.is_empty();
+        match (status.failures, is_refused) {
             (0, _) => None,
-            (_, true) => Some(Stale::Unread),
-            (_, false) => Some(Stale::Refused),
+            (_, false) => Some(Stale::Unread),
+            (_, true) => Some(Stale::Refused),
         }
     }
 

@@ -169,7 +169,8 @@ impl Catalogs {
         }
         let found = named.or_else(|| match (&table.default, &*table.all) {
             (Some(default), _) => table.get(default.as_str()),
-            (None, [only]) => Some(only),
+            // While the cluster has yet to name its catalogs, it may be one of several.
+            (None, [only]) if !self.awaits_cluster() => Some(only),
             _ => None,
         });
         found.cloned()

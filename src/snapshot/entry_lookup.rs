@@ -23,7 +23,7 @@ pub(super) struct EntryLookup {
 impl EntryLookup {
     pub(super) fn new(index: &Index) -> Self {
         let mut by_bundle = Vec::new();
-        let mut replacing: Vec<(&str, EntryAt, u32)> = Vec::new();
+        let mut replacing: Vec<(&[u8], EntryAt, u32)> = Vec::new();
         for (package, packages) in (0_u32..).zip(&index.packages) {
             for (channel, channels) in (0_u32..).zip(&packages.channels) {
                 for (entry, entries) in (0_u32..).zip(&channels.entries) {
@@ -34,7 +34,8 @@ impl EntryLookup {
                     };
                     by_bundle.push((entries.bundle, at));
                     let targets = (0..).zip(entries.targets());
-                    replacing.extend(targets.map(|(number, target)| (target, at, number)));
+                    replacing
+                        .extend(targets.map(|(number, target)| (target.as_bytes(), at, number)));
                 }
             }
         }
@@ -78,11 +79,12 @@ impl EntryLookup {
             let package = index.packages.get(at.package as usize)?;
             let channel = package.channels.get(at.channel as usize)?;
             let entry = channel.entries.get(at.entry as usize)?;
-            entry.targets().nth(*number as usize)
+            let target = entry.targets().nth(*number as usize)?;
+            Some(target.as_bytes())
         };
-        let sorted = &self.replacing;
-        let from = sorted.partition_point(|one| target(one) < Some(name));
-        let to = sorted.partition_point(|one| target(one) <= Some(name));
+        let (sorted, name) = (&self.replacing, Some(name.as_bytes()));
+        let from = sorted.partition_point(|one| target(one) < name);
+        let to = sorted.partition_point(|one| target(one) <= name);
         sorted[from..to].iter().map(|(at, _)| *at)
     }
 }

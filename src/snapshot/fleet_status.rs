@@ -1,12 +1,13 @@
 //! What a replica of a fleet tells of itself and of the others.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::name::CatalogName;
 
 /// How long a replica waits for the first answer of the database before it serves what
 /// is stored.
-const FIRST_ANSWER: Duration = Duration::from_secs(10);
+pub const FIRST_ANSWER: Duration = Duration::from_secs(10);
 
 /// The state of a replica in its fleet.
 #[derive(Clone, Debug)]
@@ -23,6 +24,10 @@ pub struct FleetStatus {
     pub follows: Vec<CatalogName>,
     /// The catalogs whose current generation it does not serve yet.
     pub behind: Vec<CatalogName>,
+    /// Why clients do not see the newest revision yet, by catalog.
+    pub waits: BTreeMap<CatalogName, String>,
+    /// How often tasks of the fleet have panicked and were started again.
+    pub panics: BTreeMap<String, u32>,
     /// Those of them that it has lacked for so long that it should get no clients, while
     /// others have them.
     pub lagging: Vec<CatalogName>,
@@ -43,7 +48,11 @@ impl FleetStatus {
     pub fn unready(&self) -> Option<String> {
         // Others may show meanwhile what this one lacks.
         if !self.counted && self.answered.is_some() {
-            return Some("not yet at what the other replicas show".to_owned());
+            let told = "not yet at what the other replicas show";
+            return Some(match &*self.behind {
+                [] => told.to_owned(),
+                behind => format!("{told}: {}", self.named(behind)),
+            });
         }
         if !self.counted && self.heard.elapsed() < FIRST_ANSWER {
             return Some("waiting for the database of the fleet".to_owned());
@@ -56,8 +65,27 @@ impl FleetStatus {
                 humantime::format_duration(stale)
             ));
         }
-        let names: Vec<&str> = self.lagging.iter().map(CatalogName::as_str).collect();
-        (!names.is_empty()).then(|| format!("behind the other replicas: {}", names.join(", ")))
+        let lagging = self.named(&self.lagging);
+        (!lagging.is_empty()).then(|| format!("behind the other replicas: {lagging}"))
+    }
+
+    /// Catalogs, each with the reason why it waits.
+    fn named(&self, catalogs: &[CatalogName]) -> String {
+        let named = catalogs.iter().map(|name| match self.waits.get(name) {
+            Some(reason) => format!("{name} ({reason})"),
+            None => name.to_string(),
+        });
+        named.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The tasks that panicked, if some did: a defect of almanac.
+    pub fn panicked(&self) -> Option<String> {
+        let tasks = self.panics.iter().map(|(task, times)| match times {
+            1 => task.clone(),
+            times => format!("{task} {times} times"),
+        });
+        let tasks: Vec<String> = tasks.collect();
+        (!tasks.is_empty()).then(|| format!("panicked and started again: {}", tasks.join(", ")))
     }
 }
 
@@ -74,6 +102,8 @@ mod tests {
             replicas: 2,
             follows: Vec::new(),
             behind: vec!["x".parse().unwrap()],
+            waits: BTreeMap::new(),
+            panics: BTreeMap::new(),
             lagging: Vec::new(),
             counted: false,
             answered: None,
@@ -84,15 +114,23 @@ mod tests {
         let waits = "waiting for the database of the fleet";
         assert_eq!(status.unready().as_deref(), Some(waits));
         status.answered = Some(SystemTime::now());
-        let early = "not yet at what the other replicas show";
+        let early = "not yet at what the other replicas show: x";
         assert_eq!(status.unready().as_deref(), Some(early));
         status.counted = true;
         assert_eq!(status.unready(), None);
         status.lagging = vec!["x".parse().unwrap(), "y".parse().unwrap()];
         let lags = "behind the other replicas: x, y";
         assert_eq!(status.unready().as_deref(), Some(lags));
+        let reason = "no space is left".to_owned();
+        status.waits.insert("y".parse().unwrap(), reason);
+        let lags = "behind the other replicas: x, y (no space is left)";
         status.stale = Some(Duration::from_mins(10));
         assert_eq!(status.unready().as_deref(), Some(lags));
+        assert_eq!(status.panicked(), None);
+        status.panics.insert("beat".to_owned(), 1);
+        status.panics.insert("receive of x".to_owned(), 2);
+        let panicked = "panicked and started again: beat, receive of x 2 times";
+        assert_eq!(status.panicked().as_deref(), Some(panicked));
         status.stale = Some(Duration::ZERO);
         std::thread::sleep(Duration::from_millis(1));
         let silent = "the database of the fleet has not answered for 0s";

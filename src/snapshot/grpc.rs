@@ -55,7 +55,7 @@ impl Snapshot {
         bundle: &str,
     ) -> Result<Message, NotFound> {
         let (package, channel) = self.channel(package, channel)?;
-        match self.entry(channel, bundle) {
+        match self.entry(channel, bundle.as_bytes()) {
             Some(entry) => Ok(self.bundle_message(package, entry)),
             None => Err(NotFound::Bundle(
                 package.name.to_string(),
@@ -95,7 +95,8 @@ impl Snapshot {
                 error => error,
             })?;
         let replaces = |entry: &&EntryIndex| {
-            *entry.replaces == *bundle || entry.skips.iter().any(|skip| **skip == *bundle)
+            let mut targets = [&entry.replaces].into_iter().chain(&entry.skips);
+            targets.any(|target| target.as_bytes() == bundle.as_bytes())
         };
         match channel.entries.iter().find(replaces) {
             Some(entry) => Ok(self.bundle_message(package, entry)),
@@ -138,7 +139,7 @@ impl Snapshot {
         for (_, channel, head) in self.heads_that_provide(api)? {
             let mut targets = head.targets().zip(self.frames(head));
             let replaces = targets.next();
-            let skips = targets.filter(|(skip, _)| self.entry(channel, skip).is_some());
+            let skips = targets.filter(|(skip, _)| self.entry(channel, skip.as_bytes()).is_some());
             for (_, frame) in replaces.into_iter().chain(skips) {
                 pieces.push(frame);
             }
@@ -213,8 +214,9 @@ impl Snapshot {
     }
 
     /// The name of an entry's bundle.
-    fn bundle(&self, entry: &EntryIndex) -> &str {
-        self.bundle_index(entry).map_or("", |bundle| &bundle.name)
+    fn bundle(&self, entry: &EntryIndex) -> &[u8] {
+        let bundle = self.bundle_index(entry);
+        bundle.map_or(&[], |bundle| bundle.name.as_bytes())
     }
 
     fn bundle_index(&self, entry: &EntryIndex) -> Option<&BundleIndex> {
@@ -222,7 +224,7 @@ impl Snapshot {
     }
 
     /// The entry of a channel that has this name.
-    fn entry<'a>(&self, channel: &'a ChannelIndex, name: &str) -> Option<&'a EntryIndex> {
+    fn entry<'a>(&self, channel: &'a ChannelIndex, name: &[u8]) -> Option<&'a EntryIndex> {
         let entries = &channel.entries;
         let at = entries.binary_search_by(|entry| self.bundle(entry).cmp(name));
         Some(&entries[at.ok()?])
@@ -290,22 +292,11 @@ impl Snapshot {
         match &bundle.message.manifests {
             Manifests::None => {}
             Manifests::Made { parts, described } => {
-                let end = package.ends.of(*described);
-                let text: Vec<Bytes> = parts
-                    .decode(&self.messages)
-                    .map(|part| self.part(part))
-                    .chain([self.message(end)])
-                    .collect();
-                let length = text.iter().map(Bytes::len).sum();
-                message.parts.reserve(2 * text.len() + 2);
-                message.push_field_header(CSV_JSON, length);
-                for part in &text {
-                    message.push(part.clone());
-                }
-                message.push_field_header(OBJECT, length);
-                for part in text {
-                    message.push(part);
-                }
+                let end = self.message(package.ends.of(*described));
+                let text = parts.decode(&self.messages).map(|part| self.part(part));
+                // With both headers and the prefix that comes before all.
+                message.parts.reserve(2 * (parts.estimate() + 2) + 1);
+                message.push_twice([CSV_JSON, OBJECT], text.chain([end]));
             }
             Manifests::Objects { objects, csv } => {
                 if let Some(csv) = csv {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
@@ -11,6 +12,9 @@ use crate::name::CatalogName;
 use crate::store::content::OpenBlob;
 use crate::store::{self, ImageManifest, RevisionId, Store};
 use ::images::digest::Digest;
+
+/// The most images before the current one that can still be pulled.
+const MAX_REPLACED: usize = 8;
 
 /// An image whose bytes are mapped. It never changes.
 pub struct Image {
@@ -104,14 +108,23 @@ pub struct ImageSlot(watch::Receiver<PublishedImages>);
 pub struct PublishedImages {
     /// The current image.
     pub current: Option<Arc<Image>>,
-    /// The previous one, by digest only: for pulls that began before.
-    pub previous: Option<Arc<Image>>,
+    /// Those before it, by digest only, the last one first: for pulls that began before.
+    pub previous: Vec<ReplacedImage>,
     /// The next one of a fleet, by digest only: other replicas may show it already.
     pub next: Option<Arc<Image>>,
     /// The repository that it mirrors, if it is a mirror.
     pub mirrored: Option<Mirrored>,
     /// Tells that a damaged blob was found.
     pub damaged: Arc<Notify>,
+}
+
+/// An image that is not the current one any more.
+#[derive(Clone)]
+pub struct ReplacedImage {
+    /// The image.
+    pub image: Arc<Image>,
+    /// When another one took its place.
+    pub replaced: Instant,
 }
 
 /// The writing end of one catalog's image. Cheap to clone.
@@ -164,16 +177,28 @@ impl ImagePublisher {
             .send_modify(|published| published.next = Some(image));
     }
 
-    /// Replaces the current image.
+    /// Replaces the current image. Of those before it, the last one can still be pulled.
     pub fn publish(&self, image: impl Into<Arc<Image>>) {
+        self.publish_beside(image.into(), Duration::ZERO);
+    }
+
+    /// The same, and images that were replaced within this time stay, too: a client may have
+    /// been told of them by another replica.
+    pub fn publish_beside(&self, image: Arc<Image>, kept: Duration) {
         self.published.send_modify(|published| {
             published.next = None;
-            let before = published.current.replace(image.into());
+            let before = published.current.replace(image);
             let revision = |image: &Option<Arc<Image>>| image.as_ref().map(|one| one.revision);
-            let same = revision(&before) == revision(&published.current);
             // Signatures that came later make no other image of it.
-            if !same {
-                published.previous = before;
+            if revision(&before) == revision(&published.current) {
+                return;
+            }
+            let previous = &mut published.previous;
+            previous.retain(|one| one.replaced.elapsed() < kept);
+            previous.truncate(MAX_REPLACED - 1);
+            if let Some(image) = before {
+                let replaced = Instant::now();
+                previous.insert(0, ReplacedImage { image, replaced });
             }
         });
     }
@@ -183,16 +208,62 @@ impl ImagePublisher {
         self.published.borrow().current.clone()
     }
 
-    /// The current and the previous image.
+    /// The current image and those before it.
     pub fn images(&self) -> impl Iterator<Item = Arc<Image>> + use<> {
         let published = self.published.borrow();
-        let images = [published.current.clone(), published.previous.clone()];
-        images.into_iter().flatten()
+        let previous = published.previous.iter().map(|one| Arc::clone(&one.image));
+        let images = published.current.iter().cloned().chain(previous);
+        images.collect::<Vec<_>>().into_iter()
     }
 
     /// Waits until a damaged blob was found.
     pub async fn damaged(&self) {
         let damaged = Arc::clone(&self.published.borrow().damaged);
         damaged.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::ImageKind;
+
+    fn image(store: &Store, revision: &str) -> Arc<Image> {
+        let record = store::Image {
+            kind: ImageKind::Slim,
+            origin: None,
+            tags: BTreeMap::new(),
+            manifests: Vec::new(),
+            blobs: Vec::new(),
+            signed: None,
+        };
+        let opened = Image::open(store, revision.parse().unwrap(), record);
+        Arc::new(opened.unwrap())
+    }
+
+    #[tokio::test]
+    async fn replaced_images_can_be_pulled_for_an_hour_in_a_fleet_and_one_of_them_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).await.unwrap();
+        let (_slot, publisher) = ImageSlot::new();
+        let shown = || {
+            let images = publisher.images();
+            let numbers = images.map(|image| image.revision.to_string());
+            numbers.collect::<Vec<_>>()
+        };
+        for revision in ["1", "2", "2", "3"] {
+            let hour = Duration::from_hours(1);
+            publisher.publish_beside(image(&store, revision), hour);
+        }
+        assert_eq!(shown(), ["3", "2", "1"]);
+        publisher.publish(image(&store, "4"));
+        assert_eq!(shown(), ["4", "3"]);
+        // Bounded, however often it changes.
+        for revision in 5..50 {
+            let hour = Duration::from_hours(1);
+            publisher.publish_beside(image(&store, &revision.to_string()), hour);
+        }
+        assert_eq!(shown().len(), 1 + MAX_REPLACED);
+        store.close().await;
     }
 }

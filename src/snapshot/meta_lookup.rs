@@ -31,6 +31,10 @@ pub(super) struct Runs {
     /// Whether later requests may share the tag and the encoded form.
     pub(super) shared: bool,
     pub(super) tag: OnceLock<Digest>,
+    /// Bytes of the lines, and of their segments. The places of some hundred runs are
+    /// far from each other, so to look them up takes as long as to send them.
+    pub(super) length: OnceLock<u64>,
+    pub(super) segments_length: OnceLock<u64>,
     pub(super) gzip: OnceLock<Encoded>,
 }
 

@@ -166,14 +166,21 @@ impl Selection {
     /// Bytes of the lines as they are.
     pub fn length(&self) -> u64 {
         let lines = &self.snapshot.meta_lookup.lines;
-        self.ranges(lines).map(|range| range.len() as u64).sum()
+        let length = || self.length_in(lines);
+        *self.runs.length.get_or_init(length)
     }
 
     /// Bytes of the lines as one gzip member of stored segments.
     pub fn gzip_length(&self) -> u64 {
         let segments = &self.snapshot.meta_lookup.segments;
-        let length: u64 = self.ranges(segments).map(|range| range.len() as u64).sum();
+        let length = || self.length_in(segments);
+        let length = *self.runs.segments_length.get_or_init(length);
         length + (GZIP_HEADER.len() + SEGMENTS_END.len() + 8) as u64
+    }
+
+    /// Bytes between the given offsets.
+    fn length_in(&self, offsets: &[u64]) -> u64 {
+        self.ranges(offsets).map(|range| range.len() as u64).sum()
     }
 
     /// The lines as they are.

@@ -39,7 +39,7 @@ pub use attempt::AttemptFailure;
 pub use catalog::{Catalog, Damaged, Publisher, Repair, Routing, Stale, State, Status};
 pub use catalogs::{Catalogs, CatalogsPublisher};
 pub use encoded::Encoded;
-pub use fleet_status::FleetStatus;
+pub use fleet_status::{FIRST_ANSWER, FleetStatus};
 pub use images::{Image, ImagePublisher, ImageSlot, Images, Mirrored, PublishedImages};
 pub use known_pieces::{KnownPiece, KnownPieces};
 pub use known_segments::KnownSegments;

@@ -1,6 +1,7 @@
 //! The stored answers about packages, and lookups of bundles, for queries over
 //! HTTP.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -126,6 +127,33 @@ impl Snapshot {
         }
         found.sort_unstable();
         found.dedup();
+        found
+    }
+
+    /// The APIs that each bundle of a package provides, by the name of the bundle.
+    pub fn apis_of(&self, package: &str) -> HashMap<&str, BTreeSet<&Gvk>> {
+        let mut found: HashMap<&str, BTreeSet<&Gvk>> = HashMap::new();
+        let packages = self.index.packages.iter();
+        let served = packages.zip(0_u32..).find(|(one, _)| *one.name == *package);
+        if let Some((_, number)) = served {
+            let is_own = |bundle: u32| {
+                let entries = self.entry_lookup.entries_of(bundle);
+                entries.first().is_some_and(|at| at.package == number)
+            };
+            for provider in &self.index.providers {
+                let own = provider.bundles.iter().filter(|bundle| is_own(**bundle));
+                for bundle in own.filter_map(|bundle| self.index.bundles.get(*bundle as usize)) {
+                    found.entry(&bundle.name).or_default().insert(&provider.api);
+                }
+            }
+        }
+        for quarantined in &self.index.queries.quarantined_apis {
+            let of = self.packages().get(quarantined.package as usize);
+            if of.is_some_and(|of| *of.name == *package) {
+                let apis = found.entry(&quarantined.bundle).or_default();
+                apis.insert(&quarantined.api);
+            }
+        }
         found
     }
 

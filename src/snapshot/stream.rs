@@ -26,10 +26,31 @@ impl Message {
     }
 
     pub(super) fn push_field_header(&mut self, number: u32, length: usize) {
-        let mut header = Vec::with_capacity(8);
-        put_field_header(&mut header, number, length as u64);
-        self.push(header.into());
+        self.push(field_header(number, length));
     }
+
+    /// Appends the same value as two fields. No list is made of its parts: lists of
+    /// some kilobytes cost the allocator more than the parts cost.
+    pub(super) fn push_twice(&mut self, numbers: [u32; 2], value: impl Iterator<Item = Bytes>) {
+        let (place, before) = (self.parts.len(), self.length);
+        // The first header tells the length, which is known behind the value.
+        self.parts.push(Bytes::new());
+        for part in value {
+            self.push(part);
+        }
+        let (end, length) = (self.parts.len(), self.length - before);
+        let [first, second] = numbers.map(|number| field_header(number, length));
+        self.length += first.len() + length;
+        self.parts[place] = first;
+        self.push(second);
+        self.parts.extend_from_within(place + 1..end);
+    }
+}
+
+fn field_header(number: u32, length: usize) -> Bytes {
+    let mut header = Vec::with_capacity(8);
+    put_field_header(&mut header, number, length as u64);
+    header.into()
 }
 
 impl From<Bytes> for Message {
@@ -88,6 +109,22 @@ mod tests {
             all.push(*start..*end);
         }
         all.of(&Bytes::from_static(b"0123456789")).parts
+    }
+
+    #[test]
+    fn a_value_in_two_fields_is_the_same_twice() {
+        let value = [&b"ab"[..], b"", b"cde"].map(Bytes::from_static);
+        let mut twice = Message::from(Bytes::from_static(b"before"));
+        twice.push_twice([2, 3], value.clone().into_iter());
+        let mut once = Message::from(Bytes::from_static(b"before"));
+        for number in [2, 3] {
+            once.push_field_header(number, 5);
+            for part in &value {
+                once.push(part.clone());
+            }
+        }
+        assert_eq!(twice.parts.concat(), once.parts.concat());
+        assert_eq!(twice.length, twice.parts.concat().len());
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! Commits revisions, new ones and those of another store: their files get
-//! their folder, then their rows name them.
+//! Commits revisions: their files get their folder, then their rows name them.
 
 use std::borrow::Cow;
 use std::fs;
@@ -14,7 +13,9 @@ use crate::store::disk::{DiskError, blocking, sync_folder};
 use crate::store::history::{self, PreparedOutline};
 use crate::store::images::{self, Image};
 use crate::store::record::{self, RECORD, Record};
-use crate::store::revision::{Counts, Revision, RevisionId, SourceIdentity};
+use crate::store::revision::{
+    Counts, NewRevisionNumber, PastRevision, Revision, RevisionId, SourceIdentity,
+};
 use crate::store::revisions::{insert_blobs, record_catalog, revision_exists};
 use crate::store::sql::{self, seconds, signed, time, whole};
 use crate::store::writer::Finished;
@@ -40,41 +41,26 @@ pub struct NewRevision<'a> {
     pub search: &'a [SearchRow],
 }
 
-/// A revision of another store, to import.
-pub struct Import<'a> {
-    /// Its files.
-    pub finished: Finished,
-    /// Its description.
-    pub new: NewRevision<'a>,
-    /// The number that it had. It keeps it unless another revision has or had it
-    /// here, or a later one of the catalog is known.
-    pub id: RevisionId,
-    /// When its content first became a revision.
-    pub modified: SystemTime,
-    /// When it was committed.
-    pub committed: SystemTime,
-    /// Its image. The blobs are in the store, and pinned.
-    pub image: &'a Image,
-}
-
 /// The dates of a revision, in seconds since 1970.
 #[derive(Clone, Copy)]
-struct Dates {
-    modified: i64,
-    committed: i64,
+pub(super) struct Dates {
+    pub(super) modified: i64,
+    pub(super) committed: i64,
 }
 
 /// A revision with all that a commit needs, so that it can outlive its caller.
-struct Pending {
-    finished: Finished,
-    record: Record<'static>,
-    wanted: Option<RevisionId>,
-    image: Option<Image>,
-    outline: Option<PreparedOutline>,
+pub(super) struct Pending {
+    pub(super) finished: Finished,
+    pub(super) record: Record<'static>,
+    pub(super) wanted: Option<RevisionId>,
+    pub(super) image: Option<Image>,
+    pub(super) outline: Option<PreparedOutline>,
+    /// The revisions before it, which another store had.
+    pub(super) past: Vec<(PastRevision, PreparedOutline)>,
 }
 
 impl Pending {
-    fn new(finished: Finished, new: NewRevision<'_>, dates: Dates) -> Self {
+    pub(super) fn new(finished: Finished, new: NewRevision<'_>, dates: Dates) -> Self {
         let record = Record {
             format: FORMAT,
             catalog: Cow::Owned(new.catalog.clone()),
@@ -98,6 +84,7 @@ impl Pending {
             wanted: None,
             image: None,
             outline: None,
+            past: Vec::new(),
         }
     }
 }
@@ -112,11 +99,11 @@ impl Store {
         mut finished: Finished,
         new: NewRevision<'_>,
     ) -> Result<Revision, StoreError> {
-        let dates = self.dates(&finished, new.catalog).await?;
+        let dates = self.dates(&finished, new.catalog, None).await?;
         if !new.blobs.is_empty() {
             self.sync_contents().await?;
         }
-        let outline = self.outline(&mut finished, new.catalog).await?;
+        let outline = self.outline(&mut finished, new.catalog, None).await?;
         let pending = Pending {
             outline,
             ..Pending::new(finished, new, dates)
@@ -140,21 +127,14 @@ impl Store {
         &self,
         mut finished: Finished,
         new: NewRevision<'_>,
-        id: RevisionId,
+        number: NewRevisionNumber,
     ) -> Result<Revision, StoreError> {
-        let dates = self.dates(&finished, new.catalog).await?;
+        let NewRevisionNumber { id, modified } = number;
+        let dates = self.dates(&finished, new.catalog, modified).await?;
         if !new.blobs.is_empty() {
             self.sync_contents().await?;
         }
-        if let Some(outline) = finished.outline.take() {
-            let (data, content) = (self.folder.clone(), finished.content);
-            let kept = blocking("write in", data.to_path_buf(), move |data| {
-                let file = history::encode_outline(&outline);
-                let file = file.map_err(DiskError::at("write in", data))?;
-                history::keep_outline(data, &content, &file)
-            });
-            kept.await?;
-        }
+        self.keep_new_outline(&mut finished).await?;
         let pending = Pending {
             wanted: Some(id),
             ..Pending::new(finished, new, dates)
@@ -174,83 +154,65 @@ impl Store {
         .await
     }
 
-    /// The dates of a new revision of a catalog.
-    async fn dates(&self, finished: &Finished, catalog: &CatalogName) -> Result<Dates, StoreError> {
+    /// Keeps the outline of a revision that is not served yet.
+    pub(super) async fn keep_new_outline(&self, finished: &mut Finished) -> Result<(), StoreError> {
+        let Some(outline) = finished.outline.take() else {
+            return Ok(());
+        };
+        let (data, content) = (self.folder.clone(), finished.content);
+        let kept = blocking("write in", data.to_path_buf(), move |data| {
+            let file = history::encode_outline(&outline);
+            let file = file.map_err(DiskError::at("write in", data))?;
+            history::keep_outline(data, &content, &file)
+        });
+        Ok(kept.await?)
+    }
+
+    /// The dates of a new revision of a catalog. Its fleet may have served a later one than
+    /// this store, under another configuration.
+    async fn dates(
+        &self,
+        finished: &Finished,
+        catalog: &CatalogName,
+        fleet: Option<SystemTime>,
+    ) -> Result<Dates, StoreError> {
         let previous = self.current(catalog).await?;
+        let fleet = fleet.map(seconds);
         let now = seconds(SystemTime::now());
         // The same content keeps its date, whatever image it came in. Other
         // content gets a later date, also within the same second and when the
         // clock was set back: some clients compare nothing but the date.
-        let modified = previous.map_or(now, |previous| {
-            let before = seconds(previous.modified);
-            if previous.content == finished.content {
-                before
-            } else {
-                now.max(before.saturating_add(1))
-            }
-        });
+        let own = previous.as_ref().map(|previous| seconds(previous.modified));
+        let is_same = previous.is_some_and(|previous| previous.content == finished.content);
+        let modified = match own.max(fleet) {
+            None => now,
+            Some(before) if is_same && own == Some(before) => before,
+            Some(before) => now.max(before.saturating_add(1)),
+        };
         Ok(Dates {
             modified,
             committed: now,
         })
     }
 
-    /// Imports all revisions, or none if anything fails. They become the current
-    /// revisions of their catalogs.
-    pub async fn import(&self, imports: Vec<Import<'_>>) -> Result<Vec<Revision>, StoreError> {
-        self.sync_contents().await?;
-        let mut pending = Vec::with_capacity(imports.len());
-        let mut pins = Vec::new();
-        for mut import in imports {
-            let dates = Dates {
-                modified: seconds(import.modified),
-                committed: seconds(import.committed),
-            };
-            let parts: Vec<Digest> = import.image.parts().map(|part| part.digest).collect();
-            pins.push(self.pins(&parts));
-            let outline = self
-                .outline(&mut import.finished, import.new.catalog)
-                .await?;
-            pending.push(Pending {
-                outline,
-                wanted: Some(import.id),
-                image: Some(import.image.clone()),
-                ..Pending::new(import.finished, import.new, dates)
-            });
-        }
-        let store = self.clone();
-        whole(async move {
-            let mut revisions = Vec::with_capacity(pending.len());
-            let mut transaction = store.begin().await?;
-            for one in pending {
-                let revision = store.insert_revision(&mut transaction, one).await?;
-                make_current(&mut transaction, &revision.catalog, revision.id).await?;
-                revisions.push(revision);
-            }
-            let committed = transaction.commit().await;
-            committed.map_err(StoreError::sql("commit"))?;
-            drop(pins);
-            Ok(revisions)
-        })
-        .await
-    }
-
     /// The outline of a revision, ready to be committed.
-    async fn outline(
+    pub(super) async fn outline(
         &self,
         finished: &mut Finished,
         catalog: &CatalogName,
+        previous: Option<Digest>,
     ) -> Result<Option<PreparedOutline>, StoreError> {
-        match finished.outline.take() {
-            Some(outline) => Ok(Some(self.prepare_outline(catalog, outline).await?)),
-            None => Ok(None),
-        }
+        let Some(outline) = finished.outline.take() else {
+            return Ok(None);
+        };
+        let prepared = self.prepare_outline(catalog, outline, previous);
+        Ok(Some(prepared.await?))
     }
 
     /// Writes the rows of a finished revision and moves its files to their
     /// folder. The revision exists once the transaction is committed. It gets
     /// the wanted number unless another revision has that.
-    async fn insert_revision(
+    pub(super) async fn insert_revision(
         &self,
         transaction: &mut Transaction<'_, Sqlite>,
         pending: Pending,
@@ -261,7 +223,9 @@ impl Store {
             wanted,
             image,
             outline,
+            past,
         } = pending;
+        self.insert_past(transaction, &record.catalog, past).await?;
         let wanted = match wanted {
             Some(id) if id.is_sound() && !revision_exists(&mut **transaction, id).await? => {
                 let is_new = history::is_new(&mut **transaction, &record.catalog, id).await?;
@@ -274,7 +238,8 @@ impl Store {
         self.move_files(id, finished, record::encode(&record)?)
             .await?;
         if let Some(outline) = outline {
-            self.insert_history(transaction, id, &record, outline)
+            let (catalog, published) = (&record.catalog, record.published());
+            self.insert_history(transaction, id, catalog, &published, outline)
                 .await?;
         }
         if let Some(image) = &image {
@@ -296,7 +261,7 @@ impl Store {
     }
 
     /// Moves the files of a revision to their folder, with its record.
-    async fn move_files(
+    pub(super) async fn move_files(
         &self,
         id: RevisionId,
         finished: Finished,

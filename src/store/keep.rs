@@ -4,18 +4,20 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::time::SystemTime;
 
+use sqlx::{Sqlite, Transaction};
 use tempfile::TempDir;
 
 use crate::answers::index::FORMAT;
 use crate::name::CatalogName;
-use crate::store::commit::{insert_rows, make_current};
+use crate::store::commit::{Dates, NewRevision, Pending, insert_rows, make_current};
 use crate::store::disk::{DiskError, blocking, protect, sync_folder};
 use crate::store::record::{self, RECORD, Record};
 use crate::store::revision_files::PIECES;
-use crate::store::revisions::revision_exists;
-use crate::store::sql::whole;
+use crate::store::sql::{self, seconds, whole};
 use crate::store::summing::{Summed, Summing};
+use crate::store::writer::Finished;
 use crate::store::{Damage, Encoding, Revision, RevisionId, Store, StoreError, history};
 
 /// The files of a revision that are being brought in. Dropped before it is adopted,
@@ -25,15 +27,24 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Writes one file. Its bytes come from `content`, and it is on the disk then.
+    /// Writes one file, whole or again. Its bytes come from `content`, and it is on the
+    /// disk then.
     pub(super) fn write(&self, name: &str, content: &mut impl io::Read) -> Result<(), DiskError> {
         let path = self.folder.path().join(name);
-        let written = File::create_new(&path).and_then(|mut file| {
+        let written = File::create(&path).and_then(|mut file| {
             io::copy(content, &mut file)?;
             protect(&file)?;
             file.sync_data()
         });
         written.map_err(DiskError::at("write", &path))
+    }
+
+    /// The length of a file by the record, which was written before; 0 without one.
+    pub(super) fn length_of(&self, name: &str) -> Result<u64, DiskError> {
+        let record = record::read::<Record<'static>>(&self.folder.path().join(RECORD))?;
+        Ok(record.map_or(0, |record| {
+            record.sums.get(name).map_or(0, |sum| sum.length)
+        }))
     }
 }
 
@@ -47,7 +58,8 @@ impl Store {
     }
 
     /// Makes a revision of files that another replica has written, under its number.
-    /// Nobody is served it yet.
+    /// Nobody is served it yet. One that has the number is replaced: its files are
+    /// damaged, or the number was assigned twice.
     ///
     /// # Errors
     /// When the files do not fit their record, or cannot be kept.
@@ -70,14 +82,11 @@ impl Store {
         let store = self.clone();
         whole(async move {
             let mut transaction = store.begin().await?;
-            if revision_exists(&mut *transaction, id).await? {
-                return Err(StoreError::NumberTaken(id));
-            }
-            insert_rows(&mut transaction, &record, Some(id)).await?;
+            replace_rows(&mut transaction, &record, id).await?;
             let parent = store.revisions_folder();
             let moved = blocking("create", store.revision_folder(id), move |to| {
                 if to.exists() {
-                    // Left by a commit that failed.
+                    // The one that is replaced, or left by a commit that failed.
                     fs::remove_dir_all(to).map_err(DiskError::at("remove", to))?;
                 }
                 sync_folder(folder.path())?;
@@ -87,6 +96,41 @@ impl Store {
                 sync_folder(&parent)
             });
             moved.await?;
+            let committed = transaction.commit().await;
+            committed.map_err(StoreError::sql("commit"))
+        })
+        .await
+    }
+
+    /// Makes a revision of files that were made here of the lines of another version, under
+    /// its number and with its dates: those of the content, and of the commit in seconds.
+    /// Nobody is served it yet. One that has the number is replaced.
+    ///
+    /// # Errors
+    /// When it cannot be kept.
+    pub async fn adopt_built(
+        &self,
+        mut finished: Finished,
+        new: NewRevision<'_>,
+        id: RevisionId,
+        (modified, committed): (SystemTime, i64),
+    ) -> Result<(), StoreError> {
+        self.keep_new_outline(&mut finished).await?;
+        let dates = Dates {
+            modified: seconds(modified),
+            committed,
+        };
+        let pending = Pending::new(finished, new, dates);
+        let store = self.clone();
+        whole(async move {
+            let mut transaction = store.begin().await?;
+            let Pending {
+                finished, record, ..
+            } = pending;
+            replace_rows(&mut transaction, &record, id).await?;
+            store
+                .move_files(id, finished, record::encode(&record)?)
+                .await?;
             let committed = transaction.commit().await;
             committed.map_err(StoreError::sql("commit"))
         })
@@ -104,7 +148,10 @@ impl Store {
         });
         let (record, outline) = found.await?;
         let outline = match outline {
-            Some(outline) => Some(self.prepare_outline(&revision.catalog, outline).await?),
+            Some(outline) => {
+                let prepared = self.prepare_outline(&revision.catalog, outline, None);
+                Some(prepared.await?)
+            }
             None => None,
         };
         let (store, id, catalog) = (self.clone(), revision.id, revision.catalog.clone());
@@ -112,8 +159,9 @@ impl Store {
             let mut transaction = store.begin().await?;
             let is_new = history::is_new(&mut *transaction, &catalog, id).await?;
             if let (Some(record), Some(outline), true) = (record, outline, is_new) {
+                let published = record.published();
                 store
-                    .insert_history(&mut transaction, id, &record, outline)
+                    .insert_history(&mut transaction, id, &catalog, &published, outline)
                     .await?;
             }
             make_current(&mut transaction, &catalog, id).await?;
@@ -122,6 +170,32 @@ impl Store {
         })
         .await
     }
+}
+
+/// Inserts the rows of a revision, in place of one that has its number. A start goes on
+/// with it if it has the same content.
+async fn replace_rows(
+    transaction: &mut Transaction<'_, Sqlite>,
+    record: &Record<'_>,
+    id: RevisionId,
+) -> Result<(), StoreError> {
+    let action = "replace a revision";
+    let query = sqlx::query(
+        "SELECT 1 FROM revisions r JOIN catalogs c ON c.current = r.id
+         WHERE r.id = ? AND r.catalog = ? AND r.content = ?",
+    );
+    let query = query.bind(id.0).bind(record.catalog.as_str());
+    let query = query.bind(record.content.to_string());
+    let current = sql::first(&mut **transaction, action, query).await?;
+    let statement = sqlx::query("UPDATE catalogs SET current = NULL WHERE current = ?");
+    sql::execute(&mut **transaction, action, statement.bind(id.0)).await?;
+    let statement = sqlx::query("DELETE FROM revisions WHERE id = ?");
+    sql::execute(&mut **transaction, action, statement.bind(id.0)).await?;
+    insert_rows(transaction, record, Some(id)).await?;
+    if current.is_some() {
+        make_current(transaction, &record.catalog, id).await?;
+    }
+    Ok(())
 }
 
 /// The record among some files, which are all that it names, and have its sums. The

@@ -43,6 +43,7 @@ mod groups;
 mod handle;
 mod history;
 mod images;
+mod import;
 mod keep;
 mod mapped;
 mod migrations;
@@ -66,7 +67,7 @@ mod summing;
 mod sums;
 mod writer;
 
-pub use commit::{Import, NewRevision};
+pub use commit::NewRevision;
 pub use content::{BlobPin, CacheLimits, NewBlob};
 pub use disk::{DiskError, sync_folder};
 pub use encodings::{Decoded, Encoded, Encoding, Plain};
@@ -76,10 +77,14 @@ pub use groups::{GroupedGzip, Groups};
 pub use handle::Store;
 pub use history::{History, HistoryEntry, KeptHistory, MAX_CHANGES, RecordedChanges};
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, ImageSigner, Referrer};
+pub use import::Import;
 pub use output::Output;
 pub use passes::{Outcome, Pass};
 pub use pieces::{Part, PieceKey, Pieces, Program, Record as PieceRecord};
-pub use revision::{Counts, FileSum, Revision, RevisionId, SourceIdentity};
+pub use revision::{
+    Counts, FileSum, NewRevisionNumber, PastRevision, Published, Revision, RevisionId,
+    SourceIdentity,
+};
 pub use revision_files::{FILES, Files, PIECES};
 pub use search::{Found, MAX_WORDS, Searcher};
 pub use segment::{END as SEGMENTS_END, Segmenter};

@@ -22,6 +22,11 @@ const STORED: u32 = 0o444;
 const DEPTH: usize = 8;
 
 impl Store {
+    /// Whether a folder holds a store.
+    pub fn is_in(folder: &Path) -> bool {
+        folder.join(DATABASE).is_file()
+    }
+
     /// Opens a store that no process writes, and writes nothing. `None` means
     /// that there is no store. Several processes may read one store.
     ///

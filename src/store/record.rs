@@ -14,7 +14,7 @@ use crate::answers::index::SearchRow;
 use crate::name::CatalogName;
 use crate::store::StoreError;
 use crate::store::disk::{DiskError, protect, sync_folder};
-use crate::store::revision::{Counts, FileSum, SourceIdentity};
+use crate::store::revision::{Counts, FileSum, Published, SourceIdentity};
 use ::images::digest::Digest;
 use fbc::problem::Problem;
 
@@ -44,6 +44,19 @@ pub(super) struct Record<'a> {
     /// Of the files of the revision, by their names.
     #[serde(default)]
     pub(super) sums: Cow<'a, BTreeMap<String, FileSum>>,
+}
+
+impl Record<'_> {
+    /// The same for the history.
+    pub(super) fn published(&self) -> Published {
+        Published {
+            source: self.identity.source.clone(),
+            digest: self.digest,
+            content: self.content,
+            committed: self.committed,
+            counts: self.counts,
+        }
+    }
 }
 
 /// The content of the file for a record.
@@ -83,6 +96,12 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, DiskEr
     Ok(record.ok())
 }
 
+/// A record that is no file. `None` when it is damaged, or of a version that this one cannot
+/// read.
+pub(super) fn parse<T: DeserializeOwned>(content: Vec<u8>) -> Option<T> {
+    serde_json::from_slice(&checked(content)?).ok()
+}
+
 /// Whether a record exists and is not damaged.
 pub(super) fn is_whole(path: &Path) -> Result<bool, DiskError> {
     Ok(read_json(path)?.is_some())
@@ -90,17 +109,23 @@ pub(super) fn is_whole(path: &Path) -> Result<bool, DiskError> {
 
 fn read_json(path: &Path) -> Result<Option<Vec<u8>>, DiskError> {
     use io::ErrorKind::{NotADirectory, NotFound};
-    let mut content = match fs::read(path) {
+    let content = match fs::read(path) {
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(None),
         content => content.map_err(DiskError::at("read", path))?,
     };
-    let fits = content
-        .split_at_checked(SUM)
-        .is_some_and(|(sum, json)| format!("{:08x}\n", crc32fast::hash(json)).as_bytes() == sum);
-    if !fits {
+    let json = checked(content);
+    if json.is_none() {
         tracing::warn!(path = %path.display(), "the record is damaged and is not used");
-        return Ok(None);
+    }
+    Ok(json)
+}
+
+/// The content without its first line, if that is its sum.
+fn checked(mut content: Vec<u8>) -> Option<Vec<u8>> {
+    let (sum, json) = content.split_at_checked(SUM)?;
+    if format!("{:08x}\n", crc32fast::hash(json)).as_bytes() != sum {
+        return None;
     }
     content.drain(..SUM);
-    Ok(Some(content))
+    Some(content)
 }

@@ -58,6 +58,40 @@ pub struct Counts {
     pub quarantined: u64,
 }
 
+/// A revision as the history has it, whatever its store is.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Published {
+    /// The source as it was configured.
+    pub source: String,
+    /// The digest that the source was at.
+    pub digest: Digest,
+    /// The digest of its content.
+    pub content: Digest,
+    /// When it was committed, in seconds since 1970.
+    pub committed: i64,
+    /// Its size; metas are not counted.
+    pub counts: Counts,
+}
+
+/// A revision of before in the history of another store.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct PastRevision {
+    /// Its number.
+    pub id: RevisionId,
+    /// What it was.
+    #[serde(flatten)]
+    pub published: Published,
+}
+
+/// A number for a new revision of a fleet, and the date of the one before.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRevisionNumber {
+    /// The number.
+    pub id: RevisionId,
+    /// The latest date of what the fleet has served of the catalog, under any configuration.
+    pub modified: Option<SystemTime>,
+}
+
 /// Length and sum that a file of a revision must have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FileSum {

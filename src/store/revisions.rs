@@ -93,36 +93,53 @@ impl Store {
     /// Removes all revisions of a catalog but the given one, and the blobs that
     /// nobody needs any more. Open files stay readable.
     pub async fn retire(&self, kept: &Revision) -> Result<(), StoreError> {
-        let query = sqlx::query("SELECT id FROM revisions WHERE catalog = ? AND id <> ?");
-        self.retire_those(kept, query).await
+        let others = self.others(kept).await?;
+        self.remove_replaced(&kept.catalog, others).await
     }
 
-    /// As [`Store::retire`], but later revisions stay: they may be served next.
-    pub async fn retire_older(&self, kept: &Revision) -> Result<(), StoreError> {
-        let query = sqlx::query("SELECT id FROM revisions WHERE catalog = ? AND id < ?");
-        self.retire_those(kept, query).await
-    }
-
-    async fn retire_those(
+    /// As [`Store::retire`], of those that `is_spare` says. It is asked once the revisions
+    /// are listed, so one that is made meanwhile stays.
+    pub async fn retire_spare(
         &self,
         kept: &Revision,
-        query: sql::Statement<'_>,
+        is_spare: impl Fn(RevisionId) -> bool,
     ) -> Result<(), StoreError> {
-        let blobs = self.blobs_of_replaced(Some(kept.catalog.as_str())).await?;
+        let mut others = self.others(kept).await?;
+        others.retain(|id| is_spare(*id));
+        if others.is_empty() {
+            return Ok(());
+        }
+        self.remove_replaced(&kept.catalog, others).await
+    }
+
+    async fn others(&self, kept: &Revision) -> Result<Vec<RevisionId>, StoreError> {
+        let query = sqlx::query("SELECT id FROM revisions WHERE catalog = ? AND id <> ?");
         let query = query.bind(kept.catalog.as_str()).bind(kept.id.0);
-        for row in sql::all(&self.pool, "list old revisions", query).await? {
-            self.remove_revision(RevisionId(row.get(0))).await?;
+        let rows = sql::all(&self.pool, "list old revisions", query).await?;
+        Ok(rows.iter().map(|row| RevisionId(row.get(0))).collect())
+    }
+
+    async fn remove_replaced(
+        &self,
+        catalog: &CatalogName,
+        revisions: Vec<RevisionId>,
+    ) -> Result<(), StoreError> {
+        let blobs = self.blobs_of_replaced(Some(catalog.as_str())).await?;
+        for id in revisions {
+            self.remove_revision(id).await?;
         }
         self.release_blobs(&blobs).await?;
         self.tidy_blobs().await
     }
 
-    /// Removes a revision of a number that was assigned twice. A catalog whose current
-    /// one it is has none then.
-    pub async fn discard(&self, id: RevisionId) -> Result<(), StoreError> {
-        let statement = sqlx::query("UPDATE catalogs SET current = NULL WHERE current = ?");
-        sql::execute(&self.pool, "remove a revision", statement.bind(id.0)).await?;
-        self.remove_revision(id).await
+    /// The largest number of a revision that was ever kept here.
+    pub async fn last_number(&self) -> Result<RevisionId, StoreError> {
+        let query = sqlx::query(
+            "SELECT max(coalesce((SELECT max(id) FROM revisions), 0),
+               coalesce((SELECT max(revision) FROM history), 0))",
+        );
+        let row = sql::first(&self.pool, "look up the last number", query).await?;
+        Ok(RevisionId(row.map_or(0, |row| row.get(0))))
     }
 
     async fn remove_revision(&self, id: RevisionId) -> Result<(), StoreError> {

@@ -110,6 +110,13 @@ export const checkNarrow = async (origin, browser, fail) => {
 /** Keys, size, and the picture of the graph. */
 export const checkGraph = async (origin, browser, fail) => {
   const page = await browser.newPage();
+  // The way has a step by a range; it and the key have all their lines.
+  const ranged = `${ferry}/versions?from=ferry-operator.v1.4.0&to=ferry-operator.v2.1.0`;
+  await page.goto(origin + ranged);
+  const lines = await page.evaluate(() => [...document.querySelectorAll(".edges path, .sample path")].map((path) =>
+    [path.getAttribute("class"), getComputedStyle(path).display !== "none" && path.checkVisibility()]));
+  for (const [name, isShown] of lines) if (!isShown) fail(ranged, `does not draw the line ${name}`);
+  if (!lines.some(([name]) => name === "jump way")) fail(ranged, "has no step by a range");
   const path = "/catalogs/hostile/packages/tangled/versions?rows=all";
   await page.goto(origin + path);
   const place = () => page.evaluate(() => {

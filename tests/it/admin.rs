@@ -279,6 +279,8 @@ async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
         r#"almanac_stored_damage_total{catalog="fruit",file="blob"} 0"#,
         r#"almanac_pass_failures_total{catalog="missing",stage="resolve",reason="#,
         r#"almanac_last_pass_timestamp_seconds{catalog="fruit"}"#,
+        r#"almanac_next_pass_timestamp_seconds{catalog="fruit"}"#,
+        r#"almanac_failed_passes_in_a_row{catalog="fruit"} 0"#,
         r#"almanac_catalog_modified_timestamp_seconds{catalog="fruit"}"#,
         r#"almanac_catalog_objects{catalog="fruit",kind="packages"} 1"#,
         r#"almanac_catalog_objects{catalog="fruit",kind="bundles"} 2"#,

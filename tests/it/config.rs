@@ -834,6 +834,19 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
     ));
     assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
     assert!(finished.stderr.contains("policy.json"), "{finished:#?}");
+    // A rejection names the catalog, and only that one.
+    let policy = r#"{"default": [{"type": "reject"}], "transports": {"docker": {
+        "registry.invalid/a": [{"type": "insecureAcceptAnything"}]}}}"#;
+    fs::write(path("policy.json"), policy).unwrap();
+    let finished = check(&format!(
+        "{ports}[[catalog]]\nsource = 'registry.invalid/a'\n\
+         [[catalog]]\nsource = 'registry.invalid/b:v1'\n\
+         [registries]\npolicy_file = 'policy.json'\n"
+    ));
+    assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
+    let named = "catalog b (registry.invalid/b:v1): the policy ";
+    assert!(finished.stderr.contains(named), "{finished:#?}");
+    assert!(!finished.stderr.contains("catalog a "), "{finished:#?}");
     // Nobody can make files in /proc, root included.
     for data_dir in ["almanac.toml/data", "/proc/almanac/data"] {
         let finished = check(&format!("data_dir = {data_dir:?}\n{good}"));

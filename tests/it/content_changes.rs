@@ -566,6 +566,33 @@ async fn a_call_that_crosses_with_goaway_is_answered_with_the_new_content() {
     inside.end().await;
 }
 
+/// The client may come to another replica, which shows the new content a moment later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_fleet_a_client_is_asked_to_reconnect_when_all_replicas_show_the_new_content() {
+    let of_fleet = Renewal::default().of_fleet();
+    assert!(of_fleet.earliest > Renewal::default().earliest);
+    let earliest = Duration::from_millis(1500);
+    let limits = Limits {
+        renewal: Renewal {
+            earliest,
+            ..of_fleet
+        },
+        ..Limits::default()
+    };
+    let inside = InProcess::serve(&generation(1), limits).await;
+    let mut connection = h2::Connection::open(inside.grpc, &[]).unwrap();
+    assert_eq!(asked(&mut connection, 1), 1);
+    // It is at nothing for long, so nothing else holds GOAWAY back.
+    tokio::time::sleep(Renewal::default().quiet * 2).await;
+    let second = inside.made(&generation(2)).await;
+    let begin = Instant::now();
+    inside.publisher.publish(second);
+    while connection.any().unwrap().kind != h2::GOAWAY {}
+    assert!(begin.elapsed() >= earliest, "{:?}", begin.elapsed());
+    drop(connection);
+    inside.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn new_content_reaches_a_client_within_a_second() {
     let place = Place::of(&generation(1));

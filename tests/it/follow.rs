@@ -88,6 +88,8 @@ fn a_digest_is_pulled_once_and_never_polled() {
             && !status["last_pass"].is_null()
     });
     assert_eq!(status["failures"], 0);
+    // No alert about a pass that is overdue.
+    almanac.until_metrics("almanac_next_pass_timestamp_seconds{catalog=\"a\"} NaN\n");
     upstream.forget_requests();
     sleep(Duration::from_millis(500));
     assert_eq!(upstream.lines(), [""; 0]);

@@ -126,7 +126,7 @@ fn a_signature_lets_an_image_in_wherever_cosign_puts_it() {
         setup.requiring(&json!([signed_by(&signer)]));
         let (reason, text) = refused(setup.by_tag());
         assert_eq!(reason, "signature");
-        assert!(text.contains("there is none"), "{text}");
+        assert!(text.contains("there is no signature"), "{text}");
         assert!(text.contains(&setup.name()), "{text}");
         put(&setup, &signer);
         setup.by_tag().unwrap();

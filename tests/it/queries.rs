@@ -833,6 +833,7 @@ fn answers_over_all_catalogs_are_as_they_are_described() {
     for (template, query) in [
         ("/", ""),
         ("/catalogs", ""),
+        ("/api/v1/catalogs", ""),
         ("/catalogs", "?limit=1"),
         ("/catalogs", "?fields=state"),
         ("/catalogs", "?x"),

@@ -3,6 +3,7 @@
 //! names.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -383,7 +384,11 @@ fn a_folder_that_never_stops_changing_keeps_the_last_revision() {
                 if refused.load(Ordering::Relaxed) {
                     break;
                 }
-                fs::write(&file, &whole[..whole.len() - 3 - number % 2]).unwrap();
+                let cut = &whole[..whole.len() - 3 - number % 2];
+                // Never empty in between: that is a catalog.
+                let mut file = fs::File::options().write(true).open(&file).unwrap();
+                file.write_all(cut.as_bytes()).unwrap();
+                file.set_len(cut.len() as u64).unwrap();
                 std::thread::sleep(Duration::from_millis(20));
             }
         });

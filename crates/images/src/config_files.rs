@@ -126,7 +126,7 @@ impl fmt::Display for FileKind {
             Self::Policy => "the signature policy",
             Self::Key => "the public key",
             Self::SigningKey => "the signing key",
-            Self::Password => "the password of the signing key",
+            Self::Password => "the password file of the signing key",
             Self::SignatureStores => "the configuration of signatures",
             Self::Signature => "the signature",
         })

@@ -72,6 +72,9 @@ pub fn mermaid(subject: Subject<'_>, matrix: &Matrix<'_>) -> String {
         }
         out.push_str("  end\n");
     }
+    if let Some(further) = matrix.further() {
+        let _ = writeln!(out, "  more[\"{further}\"]");
+    }
     for (class, style) in STYLES {
         if let Some(ids) = members.get(class) {
             let _ = writeln!(out, "  classDef {class} {style}");

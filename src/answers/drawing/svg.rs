@@ -88,11 +88,13 @@ pub fn svg(subject: Subject<'_>, matrix: &Matrix<'_>) -> String {
         .map(|row| remark(row, &matrix.columns))
         .collect();
     let widest = remarks.iter().map(|remark| signs(remark, REMARK)).max();
-    let mark = if subject.deprecated {
-        " (deprecated)"
-    } else {
-        ""
-    };
+    let mut mark = String::new();
+    if subject.deprecated {
+        mark.push_str(" (deprecated)");
+    }
+    if let Some(further) = matrix.further() {
+        let _ = write!(mark, ", {further}");
+    }
     let title = signs(subject.package, LABEL) + mark.len();
     let key = signs(KEY_TEXT[1], REMARK) * SMALL_SIGN / 10;
     let width = (right + widest.unwrap_or_default() * SMALL_SIGN / 10)

@@ -101,6 +101,11 @@ impl CsvParts {
         }
     }
 
+    /// About how many parts there are.
+    pub fn estimate(&self) -> usize {
+        self.list.length as usize / 4
+    }
+
     /// The parts, in order. `messages` is the message file.
     pub fn decode<'a>(&self, messages: &'a [u8]) -> impl Iterator<Item = CsvPart> + use<'a> {
         let mut rest = self.list.of(messages).unwrap_or(&[]);

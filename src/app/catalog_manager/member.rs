@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::app::catalog_manager::shared::{Shared, Task};
+use crate::app::catalog_manager::tasks::Tasks;
 use crate::config::CatalogConfig;
 use crate::ingest::{self, Followed, ImageOptions, PassContext, Source};
 use crate::name::CatalogName;
@@ -94,7 +95,8 @@ impl Member {
 
     /// Starts to follow the catalog, to maintain its image and to verify its files,
     /// unless that runs already. In offline mode only curated catalogs whose origins
-    /// are all `available` are followed; of others, an image is made of the files.
+    /// are all `available` are followed; of others, an image is made of the files, and what
+    /// a fleet publishes is received.
     pub(super) fn start(
         &mut self,
         shared: &Shared,
@@ -105,75 +107,64 @@ impl Member {
             return;
         }
         let followed = followed(&self.config);
+        let source = followed.source.clone();
         let publisher = self.publisher.clone();
-        let catalogs = context.catalogs.clone();
-        let (image_publisher, mirror) = (self.image_publisher.clone(), self.config.mirror);
-        let options = image_options(&self.config);
-        let track = context
-            .membership
-            .as_ref()
-            .map(|membership| membership.open(&followed, &options));
-        let scrub = {
-            let (context, followed, track) = (context.clone(), followed.clone(), track.clone());
-            let (publisher, images) = (publisher.clone(), self.image_publisher.clone());
-            shared.spawn_tracked(|stop| {
-                ingest::scrub(context, followed, publisher, images, track, stop)
-            })
-        };
-        let maintain_image = {
-            let (context, followed, track) = (context.clone(), followed.clone(), track.clone());
-            |stop| {
-                let publisher = image_publisher;
-                ingest::keep_image(context, followed, options, catalogs, publisher, track, stop)
-            }
-        };
-        let can_be_made = !shared.read_only && can_be_curated(&followed.source, available);
-        if shared.offline && !can_be_made {
-            let stored = publisher.snapshot().is_some();
-            let status = publisher.status();
-            // Damaged files may be repaired.
-            let blocked = (!stored && !status.is_damaged()).then(|| {
-                if let Some(other) = status.other_source {
-                    // It is logged already.
-                    return format!(
-                        "offline, and the stored revision is of {other}, not of {}: configure \
-                         the same source on both sides, or import a catalog of this one",
-                        followed.source
-                    );
-                }
-                let reason = "offline, and no revision of the catalog is stored: import one";
-                tracing::warn!(catalog = %followed.name, "{reason}");
-                reason.to_owned()
-            });
+        let tasks = Tasks::new(
+            shared,
+            context,
+            (followed, image_options(&self.config)),
+            (publisher.clone(), self.image_publisher.clone()),
+        );
+        let mut work = vec![tasks.scrub()];
+        work.extend(tasks.receive());
+        // Of a fleet, sources may come with an import.
+        let is_curated = matches!(source, Source::Curated(_)) && tasks.is_of_fleet();
+        let can_be_made = is_curated || can_be_curated(&source, available);
+        if !shared.offline || (can_be_made && !shared.read_only) {
+            publisher.update(|status| status.blocked = None);
+            work.extend([tasks.image(), tasks.follow()]);
+        } else {
+            let is_stored = publisher.snapshot().is_some();
+            let blocked = self.blocked(&source, tasks.is_of_fleet());
             publisher.update(|status| {
                 status.first_attempt_done = true;
                 status.blocked = blocked;
             });
             // An image of the files needs no network, and neither do signatures of a
             // stored one.
-            let missing = self.image_publisher.image().is_none() || context.signing_key.is_some();
-            let can_be_made = stored && !shared.read_only && mirror == ingest::Mirror::Slim;
-            let make_image = can_be_made && missing;
-            let task = make_image.then(|| shared.spawn_tracked(maintain_image));
-            self.work = Some(task.into_iter().chain([scrub]).collect());
-            return;
+            let is_missing =
+                self.image_publisher.image().is_none() || context.signing_key.is_some();
+            let is_slim = self.config.mirror == ingest::Mirror::Slim;
+            let is_needed = tasks.is_of_fleet() || (is_stored && is_missing);
+            if is_slim && is_needed && !shared.read_only {
+                work.push(tasks.image());
+            }
         }
-        publisher.update(|status| status.blocked = None);
-        let context = context.clone();
-        let receive = track.clone().map(|track| {
-            let (context, followed) = (context.clone(), followed.clone());
-            let (publisher, images) = (publisher.clone(), self.image_publisher.clone());
-            shared.spawn_tracked(|stop| {
-                ingest::receive(context, followed, track, publisher, images, stop)
-            })
-        });
-        let follow = |stop| ingest::follow(context, followed, publisher, track, stop);
-        let work = vec![
-            shared.spawn_tracked(maintain_image),
-            shared.spawn_tracked(follow),
-        ];
-        let work = work.into_iter().chain([scrub]).chain(receive);
-        self.work = Some(work.collect());
+        self.work = Some(work);
+    }
+
+    /// Why nothing of a catalog is served that is not followed.
+    fn blocked(&self, source: &Source, in_fleet: bool) -> Option<String> {
+        let status = self.publisher.status();
+        // Damaged files may be repaired.
+        if self.publisher.snapshot().is_some() || status.is_damaged() {
+            return None;
+        }
+        if in_fleet {
+            return Some(
+                "offline, and the fleet has no revision of the catalog: import one".to_owned(),
+            );
+        }
+        if let Some(other) = status.other_source {
+            // It is logged already.
+            return Some(format!(
+                "offline, and the stored revision is of {other}, not of {source}: configure the \
+                 same source on both sides, or import a catalog of this one"
+            ));
+        }
+        let reason = "offline, and no revision of the catalog is stored: import one";
+        tracing::warn!(catalog = %self.config.name, "{reason}");
+        Some(reason.to_owned())
     }
 
     /// Stops to follow the catalog.
@@ -203,14 +194,14 @@ fn routing(catalog: &CatalogConfig) -> Routing {
     }
 }
 
-fn image_options(catalog: &CatalogConfig) -> ImageOptions {
+pub(in crate::app) fn image_options(catalog: &CatalogConfig) -> ImageOptions {
     ImageOptions {
         mirror: catalog.mirror,
         signed_name: catalog.signed_name.clone(),
     }
 }
 
-fn followed(catalog: &CatalogConfig) -> Followed {
+pub(in crate::app) fn followed(catalog: &CatalogConfig) -> Followed {
     Followed {
         name: catalog.name.clone(),
         source: catalog.source.clone(),

@@ -5,12 +5,14 @@
 mod member;
 mod prepared;
 mod shared;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 
+pub(super) use member::{followed, image_options};
 pub(super) use prepared::Prepared;
 pub(super) use shared::Shared;
 

@@ -11,6 +11,7 @@ use anyhow::{Context as _, anyhow};
 
 use crate::app::catalog_manager::member::Member;
 use crate::config::{CatalogConfig, Config};
+use crate::error_chain::error_chain;
 use crate::name::CatalogName;
 use crate::serve::access::{Rule, Tokens};
 use crate::serve::net::credential;
@@ -140,8 +141,7 @@ async fn signing_key(config: &Config) -> anyhow::Result<Option<Arc<SigningKey>>>
         return Ok(None);
     };
     let key = tokio::task::spawn_blocking(move || source.read()).await?;
-    // The error tells its cause itself.
-    let key = key.map_err(|error| anyhow!("signatures of images: {error}"));
+    let key = key.map_err(|error| anyhow!("signatures of images: {}", error_chain(&error)));
     Ok(Some(Arc::new(key?)))
 }
 

@@ -4,6 +4,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::ingest::{Membership, Restarted};
+use crate::name::CatalogName;
 use crate::serve::access::Access;
 use crate::serve::grpc;
 use crate::serve::net::tls::Tls;
@@ -34,13 +36,28 @@ pub(in crate::app) struct Shared {
 }
 
 impl Shared {
-    /// Spawns a task that the shutdown waits for.
-    pub(super) fn spawn_tracked<F>(&self, work: impl FnOnce(CancellationToken) -> F) -> Task
+    /// Spawns a task of a catalog that the shutdown waits for. It is started again when it
+    /// panics, which a fleet is told.
+    pub(super) fn spawn_tracked<F>(
+        &self,
+        task: &'static str,
+        (catalog, membership): (CatalogName, Option<Membership>),
+        mut work: impl FnMut(CancellationToken) -> F + Send + 'static,
+    ) -> Task
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let stop = self.stopping.child_token();
-        let handle = self.followers.spawn(work(stop.clone()));
+        let stopping = stop.clone();
+        let handle = self.followers.spawn(async move {
+            let restarted = Restarted {
+                task,
+                catalog: Some(&catalog),
+                membership: membership.as_ref(),
+                stop: &stopping,
+            };
+            restarted.run(|| work(stopping.clone())).await;
+        });
         Task { stop, handle }
     }
 
@@ -65,7 +82,7 @@ impl Task {
     /// Stops the task and waits for its end.
     pub(super) async fn end(self) {
         self.stop.cancel();
-        // The panic hook has reported a panic already.
+        // A panic has been reported.
         let _ = self.handle.await;
     }
 }

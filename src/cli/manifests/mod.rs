@@ -223,7 +223,7 @@ impl Arguments {
                 _ => Way::Address,
             };
             if services {
-                manifests.push(network::service(name, &self.namespace));
+                manifests.push(network::service(name, &self.namespace, ports));
             }
             if wants(&self.kinds, Kind::CatalogSource) {
                 manifests.push(shapes::catalog_source(name, &self.namespace, way, shown));

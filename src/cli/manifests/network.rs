@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::shapes::{PORT, label};
 use crate::config::Config;
+use crate::kubernetes::ClusterCatalogs;
 use crate::name::CatalogName;
 
 /// The port of the HTTP APIs without a configuration.
@@ -18,6 +19,8 @@ pub(super) struct Ports {
     http: u16,
     /// The port of the admission webhook, if there is one.
     webhook: Option<u16>,
+    /// Whether the pods stand in the place of those of catalogd.
+    owns: bool,
 }
 
 impl Default for Ports {
@@ -26,6 +29,7 @@ impl Default for Ports {
             grpc: PORT,
             http: HTTP_PORT,
             webhook: None,
+            owns: false,
         }
     }
 }
@@ -33,26 +37,36 @@ impl Default for Ports {
 impl Ports {
     /// Those of a configuration.
     pub(super) fn of(config: &Config) -> Self {
-        let webhook = config.kubernetes.as_ref().and_then(|one| one.webhook);
+        let cluster = config.kubernetes.as_ref();
+        let webhook = cluster.and_then(|one| one.webhook);
+        let owns = cluster.map(|one| one.settings.cluster_catalogs);
         Self {
             grpc: config.grpc.port(),
             http: config.http.port(),
             webhook: webhook.map(|address| address.port()),
+            owns: owns == Some(ClusterCatalogs::Own),
         }
     }
 }
 
-/// The labels of the pods, and of the objects for them.
-fn labels() -> Value {
+/// The labels of the pods, and of the objects for them. Pods in the place of catalogd
+/// have its name, so the name of the installation tells them apart.
+fn labels(ports: Ports) -> Value {
+    if ports.owns {
+        return json!({
+            "app.kubernetes.io/instance": "almanac",
+            "app.kubernetes.io/name": "catalogd",
+        });
+    }
     json!({ "app.kubernetes.io/name": "almanac" })
 }
 
 /// The Service of a catalog. Its name and port are those that clients dial.
-pub(super) fn service(name: &CatalogName, namespace: &str) -> Value {
+pub(super) fn service(name: &CatalogName, namespace: &str, ports: Ports) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": { "labels": labels(), "name": label(name), "namespace": namespace },
+        "metadata": { "labels": labels(ports), "name": label(name), "namespace": namespace },
         "spec": {
             "ports": [{
                 "appProtocol": "kubernetes.io/h2c",
@@ -60,7 +74,7 @@ pub(super) fn service(name: &CatalogName, namespace: &str) -> Value {
                 "port": PORT,
                 "targetPort": PORT,
             }],
-            "selector": labels(),
+            "selector": labels(ports),
         },
     })
 }
@@ -94,7 +108,7 @@ pub(super) fn policies(namespace: &str, ports: Ports) -> [Value; 2] {
     let almanac = json!({
         "egress": [{}],
         "ingress": [{ "ports": open }],
-        "podSelector": { "matchLabels": labels() },
+        "podSelector": { "matchLabels": labels(ports) },
         "policyTypes": ["Ingress", "Egress"],
     });
     // OLM 0.32 to 0.45 has such a policy only for catalogs with an image.
@@ -113,7 +127,7 @@ pub(super) fn policies(namespace: &str, ports: Ports) -> [Value; 2] {
         json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": { "labels": labels(), "name": name, "namespace": namespace },
+            "metadata": { "labels": labels(ports), "name": name, "namespace": namespace },
             "spec": spec,
         })
     })

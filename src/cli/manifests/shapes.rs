@@ -110,7 +110,7 @@ pub(super) fn cluster_catalog(name: &CatalogName, host: &str) -> Value {
         "spec": {
             "priority": 0,
             "source": {
-                "image": { "pollIntervalMinutes": 15, "ref": image(host, name) },
+                "image": { "pollIntervalMinutes": 10, "ref": image(host, name) },
                 "type": "Image",
             },
         },

@@ -107,12 +107,16 @@ impl std::str::FromStr for WrittenObjects {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let parsed = text.parse().map(Self);
         let refused = |problem: objects::LocationError| {
-            let shown = if problem == objects::LocationError::Login {
-                "***"
+            // Parameters may have a key that belongs into a file.
+            let (place, query) = text.split_once('?').unwrap_or((text, ""));
+            let shown = if problem == objects::LocationError::Login || text.contains('@') {
+                "***".to_owned()
+            } else if query.is_empty() {
+                place.to_owned()
             } else {
-                text
+                format!("{place}?***")
             };
-            ValueError::new(shown, "bucket", problem)
+            ValueError::new(&shown, "bucket", problem)
         };
         parsed.map_err(refused)
     }
@@ -123,4 +127,27 @@ layer!(FleetSettings: password_file, credentials_file, ca_files, stale);
 deserialized_from_text! {
     WrittenDatabase, "a database such as \"postgres://almanac@db.example/almanac\"";
     WrittenObjects, "a bucket such as \"s3://catalogs/almanac\"";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_bucket_is_shown_without_what_may_be_secret() {
+        for (text, shown) in [
+            (
+                "s3://catalogs/a?secret_access_key=S3CRET",
+                "\"s3://catalogs/a?***\"",
+            ),
+            ("s3://catalogs?region=a&x=S3CRET", "\"s3://catalogs?***\""),
+            ("s3://me:S3CRET@catalogs", "\"***\""),
+            ("s3:/me:S3CRET@catalogs", "\"***\""),
+            ("s3://UPPER", "\"s3://UPPER\""),
+        ] {
+            let refused = text.parse::<WrittenObjects>().unwrap_err().to_string();
+            assert!(refused.contains(shown), "{refused}");
+            assert!(!refused.contains("S3CRET"), "{refused}");
+        }
+    }
 }

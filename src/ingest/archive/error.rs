@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::ingest::archive::metadata::FORMAT;
 use crate::ingest::error::PassError;
 use crate::name::{CatalogName, NameError};
+use crate::store::fleet::FleetError;
 use crate::store::{DiskError, RevisionId, StoreError};
 use ::images::digest::Digest;
 
@@ -25,13 +26,41 @@ pub enum ArchiveError {
     },
     /// A data folder whose revisions have the numbers of a fleet.
     #[error(
-        "{} is the cache of a replica of a fleet, which gets its catalogs from the others; nothing is \
-         imported into it",
+        "{} is the cache of a replica of a fleet: import with the configuration of the fleet, which \
+         names its database and objects",
         path.display()
     )]
     Replica {
         /// The data folder.
         path: PathBuf,
+    },
+    /// What a fleet shares.
+    #[error(transparent)]
+    Fleet(FleetError),
+    /// A fleet that serves nothing that is asked for.
+    #[error("the fleet serves none of the catalogs yet; wait for their first revisions")]
+    EmptyFleet,
+    /// A catalog that no replica would serve.
+    #[error(
+        "the configuration of the fleet has no catalog {catalog}, so no replica would serve it; \
+         nothing was imported. Add it, or export without it"
+    )]
+    NotConfigured {
+        /// The catalog.
+        catalog: CatalogName,
+    },
+    /// A catalog that no replica would serve, as it is of another place.
+    #[error(
+        "the catalog {catalog} is of {theirs} in the archive and of {ours} in the configuration of \
+         the fleet, so no replica would serve it; nothing was imported. Configure the same source"
+    )]
+    OtherSource {
+        /// The catalog.
+        catalog: CatalogName,
+        /// Its source in the archive.
+        theirs: String,
+        /// Its source here.
+        ours: String,
     },
     /// A catalog that is not stored.
     #[error("there is no catalog {name}; there are: {known}")]
@@ -175,4 +204,13 @@ pub enum ArchiveError {
     /// The work was stopped.
     #[error("stopped; nothing was changed")]
     Stopped,
+}
+
+impl From<FleetError> for ArchiveError {
+    fn from(error: FleetError) -> Self {
+        match error {
+            FleetError::Store(error) => Self::Store(error),
+            error => Self::Fleet(error),
+        }
+    }
 }

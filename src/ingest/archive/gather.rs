@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::ingest::archive::error::ArchiveError;
-use crate::ingest::archive::metadata::{CarriedRevision, Held, Metadata};
+use crate::ingest::archive::metadata::{
+    CarriedPast, CarriedRevision, Held, MAX_HISTORY, MAX_OUTLINE, Metadata,
+};
 use crate::name::CatalogName;
-use crate::store::{Image, ImageBlob, RevisionId, Store, unix_of_time};
+use crate::store::{DiskError, Image, ImageBlob, RevisionId, Store, unix_of_time};
 use ::images::Manifest;
 use ::images::digest::Digest;
 
@@ -113,6 +115,9 @@ pub(super) async fn gather(
             there.insert(name, Held::new(revision.id, &image));
             continue;
         }
+        // The other side has those up to what it holds.
+        let known = there.get(&name).map(|held| held.revision);
+        let history = history(store, &name, known, revision.id).await?;
         catalogs.push(CarriedRevision {
             catalog: name,
             id: revision.id,
@@ -124,12 +129,13 @@ pub(super) async fn gather(
             counts: revision.counts,
             problems: store.problems(revision.id).await?,
             image,
+            history,
         });
     }
     let held = there.values().flat_map(|catalog| &catalog.blobs);
     let held: BTreeSet<Digest> = held.copied().collect();
     let mut open = OpenBlobs::new();
-    for carried in &catalogs {
+    for carried in &mut catalogs {
         for part in carried.image.parts() {
             if held.contains(&part.digest) || open.contains_key(&part.digest) {
                 continue;
@@ -142,6 +148,7 @@ pub(super) async fn gather(
             let file = File::open(path).map_err(|_| missing())?;
             open.insert(part.digest, (file, part, carried.catalog.clone()));
         }
+        open_outlines(store, carried, &mut open);
     }
     let mut left_out = there;
     left_out.retain(|name, _| catalogs.iter().all(|carried| carried.catalog != *name));
@@ -152,6 +159,55 @@ pub(super) async fn gather(
         others,
         missing,
     })
+}
+
+/// The history of a catalog after a revision and before another, the oldest first.
+async fn history(
+    store: &Store,
+    catalog: &CatalogName,
+    after: Option<RevisionId>,
+    before: RevisionId,
+) -> Result<Vec<CarriedPast>, ArchiveError> {
+    let history = store.history();
+    let mut entries = history.list(catalog).await?;
+    entries.retain(|entry| Some(entry.revision) > after && entry.revision < before);
+    entries.truncate(MAX_HISTORY);
+    let reading = tokio::task::spawn_blocking(move || {
+        let carried = entries.iter().rev().map(|entry| CarriedPast {
+            past: entry.past(),
+            outline: outline(&history.path(&entry.content)),
+        });
+        carried.collect()
+    });
+    let failed =
+        |error: tokio::task::JoinError| DiskError::at("read", Path::new("outlines"))(error.into());
+    Ok(reading.await.map_err(failed)?)
+}
+
+/// The blob that the file of an outline becomes. One that cannot be read is left out: only
+/// the comparison with it is lost.
+fn outline(path: &Path) -> Option<ImageBlob> {
+    let bytes = std::fs::read(path).ok()?;
+    let size = bytes.len() as u64;
+    let digest = Digest::of(&bytes);
+    (size <= MAX_OUTLINE).then_some(ImageBlob { digest, size })
+}
+
+/// Opens the outlines of a catalog's history. One that was removed meanwhile is left out.
+fn open_outlines(store: &Store, carried: &mut CarriedRevision, open: &mut OpenBlobs) {
+    let history = store.history();
+    for one in &mut carried.history {
+        let Some(blob) = &one.outline else {
+            continue;
+        };
+        match File::open(history.path(&one.past.published.content)) {
+            Ok(file) => {
+                let part = (file, blob.clone(), carried.catalog.clone());
+                open.entry(blob.digest).or_insert(part);
+            }
+            Err(_) => one.outline = None,
+        }
+    }
 }
 
 fn joined(names: &[CatalogName]) -> String {

@@ -1,12 +1,13 @@
 //! Importing an archive: all of it is verified before anything changes.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 use std::time::SystemTime;
 
 use crate::answers::index::SearchRow;
 use crate::ingest::archive::error::ArchiveError;
-use crate::ingest::archive::metadata::{BLOBS, CarriedRevision, Metadata};
+use crate::ingest::archive::metadata::{BLOBS, CarriedRevision, MAX_OUTLINE, Metadata};
 use crate::ingest::archive::progress::Progress;
 use crate::ingest::archive::scan::{
     Depth, damaged, digest_named, name_of, no_archive, open, pieces, scan,
@@ -153,8 +154,13 @@ async fn take(
     })
     .await?;
     let (finished, rest): (Vec<_>, Vec<_>) = written.into_iter().unzip();
-    let imports = new.iter().zip(finished).zip(&rest);
-    let imports = imports.map(|((carried, finished), rest)| Import {
+    let past = |carried: &CarriedRevision| {
+        let past = carried.history.iter().map(|one| one.past.clone());
+        past.collect::<Vec<_>>()
+    };
+    let past: Vec<_> = new.iter().map(past).collect();
+    let imports = new.iter().zip(finished).zip(rest.iter().zip(&past));
+    let imports = imports.map(|((carried, finished), (rest, past))| Import {
         finished,
         new: NewRevision {
             catalog: &carried.catalog,
@@ -169,6 +175,7 @@ async fn take(
         modified: time_of_unix(carried.modified),
         committed: time_of_unix(carried.committed),
         image: &carried.image,
+        past,
     });
     let revisions = store.import(imports.collect()).await?;
     drop(pins);
@@ -189,8 +196,8 @@ async fn take(
     Ok(imported)
 }
 
-/// Brings the blobs of revisions into the store, unless it has them. They stay as
-/// long as the pins live.
+/// Brings the blobs of revisions into the store, unless it has them, and the outlines of
+/// those before them. The blobs stay as long as the pins live.
 fn bring(
     archive: &Path,
     store: &Store,
@@ -218,17 +225,25 @@ fn bring(
             };
         }
     }
+    let mut outlines = outlines(archive, new, blobs)?;
     let total: u64 = wanted.values().sum();
     let mut done = 0;
     let mut reader = open(archive)?;
     for entry in reader.entries().map_err(DiskError::at("read", archive))? {
         let mut entry = entry.map_err(DiskError::at("read", archive))?;
         let name = name_of(&entry);
-        let digest = name.strip_prefix(BLOBS).and_then(digest_named);
-        let Some(digest) = digest.filter(|digest| wanted.contains_key(digest)) else {
+        let Some(digest) = name.strip_prefix(BLOBS).and_then(digest_named) else {
             continue;
         };
-        wanted.remove(&digest);
+        if let Some(contents) = outlines.remove(&digest) {
+            let bytes = outline(&mut entry, archive, digest)?;
+            for content in contents {
+                store.keep_outline(&content, &bytes)?;
+            }
+        }
+        if wanted.remove(&digest).is_none() {
+            continue;
+        }
         let mut writer = store.contents().write_blob(digest)?;
         let mut hasher = Hasher::default();
         pieces(&mut entry, archive, |piece| {
@@ -244,10 +259,51 @@ fn bring(
         }
         writer.finish_blocking()?;
     }
-    if let Some((digest, _)) = wanted.first_key_value() {
+    let mut missing = wanted.keys().chain(outlines.keys());
+    if let Some(digest) = missing.next() {
         return Err(no_archive(archive, format!("{digest} is gone from it")));
     }
     Ok(pins)
+}
+
+/// The blobs that are outlines, each with the contents that it is of.
+fn outlines(
+    archive: &Path,
+    new: &[CarriedRevision],
+    blobs: &BTreeMap<Digest, u64>,
+) -> Result<BTreeMap<Digest, Vec<Digest>>, ArchiveError> {
+    let mut outlines: BTreeMap<Digest, Vec<Digest>> = BTreeMap::new();
+    for carried in new {
+        for one in &carried.history {
+            let Some(outline) = &one.outline else {
+                continue;
+            };
+            if blobs.get(&outline.digest) != Some(&outline.size) {
+                return Err(ArchiveError::Missing {
+                    path: archive.to_owned(),
+                    digest: outline.digest,
+                    catalog: carried.catalog.clone(),
+                });
+            }
+            let contents = outlines.entry(outline.digest).or_default();
+            contents.push(one.past.published.content);
+        }
+    }
+    Ok(outlines)
+}
+
+/// The bytes of an outline. Its size was compared with the metadata, which have a limit.
+fn outline(entry: &mut impl Read, archive: &Path, digest: Digest) -> Result<Vec<u8>, ArchiveError> {
+    let mut bytes = Vec::new();
+    let read = entry.take(MAX_OUTLINE).read_to_end(&mut bytes);
+    read.map_err(DiskError::at("read", archive))?;
+    // It may have been changed since it was verified.
+    let actual = Digest::of(&bytes);
+    if actual == digest {
+        Ok(bytes)
+    } else {
+        Err(damaged(archive, digest, actual))
+    }
 }
 
 /// The bytes of an image.

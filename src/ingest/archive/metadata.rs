@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::name::CatalogName;
-use crate::store::{Counts, Image, LAST_SECOND, RevisionId, SourceIdentity};
+use crate::store::{
+    Counts, Image, ImageBlob, LAST_SECOND, PastRevision, RevisionId, SourceIdentity,
+};
 use ::images::Descriptor;
 use ::images::digest::Digest;
 use ::images::manifest::{
@@ -25,6 +27,10 @@ pub(super) const INDEX: &str = "index.json";
 pub(super) const BLOBS: &str = "blobs/sha256/";
 /// The largest document of an archive that is held in memory, in bytes.
 pub(super) const MAX_DOCUMENT: u64 = 256 << 20;
+/// The largest outline of an archive, in bytes.
+pub(super) const MAX_OUTLINE: u64 = 64 << 20;
+/// The longest history of a catalog.
+pub(super) const MAX_HISTORY: usize = 10_000;
 
 /// The marker that makes a tar an archive of almanac.
 #[derive(Debug, Serialize, Deserialize)]
@@ -85,6 +91,18 @@ pub(super) struct CarriedRevision {
     pub(super) counts: Counts,
     pub(super) problems: Vec<Problem>,
     pub(super) image: Image,
+    /// The revisions before it, in the order of their numbers. An archive of an older
+    /// version has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) history: Vec<CarriedPast>,
+}
+
+/// A revision of before, and the blob with its outline, if that is kept.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CarriedPast {
+    #[serde(flatten)]
+    pub(super) past: PastRevision,
+    pub(super) outline: Option<ImageBlob>,
 }
 
 /// The images of an archive, for other tools.
@@ -122,6 +140,7 @@ pub(super) fn check(metadata: &Metadata) -> Result<(), String> {
         number(name, carried.id)?;
         dates(carried)?;
         image(carried)?;
+        history(carried)?;
     }
     let mut left_out = metadata.left_out.iter();
     left_out.try_for_each(|(name, held)| number(name, held.revision))
@@ -144,6 +163,39 @@ fn dates(carried: &CarriedRevision) -> Result<(), String> {
             carried.catalog
         )),
     }
+}
+
+/// Checks the revisions before one: their numbers grow up to its own.
+fn history(carried: &CarriedRevision) -> Result<(), String> {
+    let name = &carried.catalog;
+    let wrong = |problem: &str| Err(format!("its metadata have a history of {name} {problem}"));
+    if carried.history.len() > MAX_HISTORY {
+        return wrong("that is too long");
+    }
+    let numbers = carried.history.iter().map(|one| one.past.id);
+    let mut last = None;
+    for id in numbers {
+        number(name, id)?;
+        if last >= Some(id) || id >= carried.id {
+            return wrong("whose numbers are not in order");
+        }
+        last = Some(id);
+    }
+    for one in &carried.history {
+        if !(0..=LAST_SECOND)
+            .contains(&u64::try_from(one.past.published.committed).unwrap_or(u64::MAX))
+        {
+            return wrong("with a date after the year 9999");
+        }
+        if one
+            .outline
+            .as_ref()
+            .is_some_and(|outline| outline.size > MAX_OUTLINE)
+        {
+            return wrong("with an outline that is too large");
+        }
+    }
+    Ok(())
 }
 
 fn image(carried: &CarriedRevision) -> Result<(), String> {
@@ -176,11 +228,12 @@ mod tests {
         let digest = format!("sha256:{}", "0".repeat(64));
         let mut json = serde_json::json!({
             "catalogs": [{
-                "catalog": "a", "id": 1, "source": "file:a", "digest": digest, "content": digest,
+                "catalog": "a", "id": 9, "source": "file:a", "digest": digest, "content": digest,
                 "modified": LAST_SECOND, "committed": 0,
                 "counts": {"metas": 0, "packages": 0, "channels": 0, "entries": 0, "bundles": 0,
                            "quarantined": 0},
                 "problems": [],
+                "history": [],
                 "image": {"kind": "slim", "origin": null, "tags": {"latest": digest},
                           "manifests": [{"digest": digest, "mediaType": OCI_MANIFEST, "size": 1,
                                          "referrer": null, "attached": false}],
@@ -203,6 +256,29 @@ mod tests {
         for number in [i64::MAX, 1 << 53, 0, -5] {
             refused("/catalogs/0/id", number.into(), "the number");
             refused("/left_out/b/revision", number.into(), "the number");
+        }
+        let digest = format!("sha256:{}", "0".repeat(64));
+        let past = |id: i64, committed: u64, outline: u64| {
+            serde_json::json!({
+                "id": id, "source": "file:a", "digest": digest, "content": digest,
+                "committed": committed,
+                "counts": {"metas": 0, "packages": 0, "channels": 0, "entries": 0, "bundles": 0,
+                           "quarantined": 0},
+                "outline": {"digest": digest, "size": outline},
+            })
+        };
+        let history = [past(1, 0, MAX_OUTLINE), past(8, LAST_SECOND, 1)];
+        let good = metadata(|json| json["catalogs"][0]["history"] = history.into_iter().collect());
+        assert_eq!(check(&good), Ok(()));
+        for (wrong, said) in [
+            (vec![past(0, 0, 1)], "the number"),
+            (vec![past(9, 0, 1)], "not in order"),
+            (vec![past(4, 0, 1), past(4, 0, 1)], "not in order"),
+            (vec![past(1, LAST_SECOND + 1, 1)], "the year 9999"),
+            (vec![past(1, 0, MAX_OUTLINE + 1)], "too large"),
+            (vec![past(1, 0, 1); MAX_HISTORY + 1], "too long"),
+        ] {
+            refused("/catalogs/0/history", wrong.into(), said);
         }
         for date in ["modified", "committed"] {
             let date = format!("/catalogs/0/{date}");

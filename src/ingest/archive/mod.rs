@@ -10,6 +10,7 @@
 
 mod error;
 mod export;
+mod fleet;
 mod gather;
 mod import;
 mod metadata;
@@ -19,6 +20,7 @@ mod write;
 
 pub use error::ArchiveError;
 pub use export::export;
+pub use fleet::{FleetCatalog, FleetImport, export_of_fleet, import_into_fleet};
 pub use gather::{Export, Since};
 pub use import::{ImportOutcome, Imported, import};
 pub use progress::Progress;

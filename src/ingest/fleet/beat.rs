@@ -2,27 +2,35 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::membership::Membership;
-use crate::store::fleet::{Beat, FleetError, Generation, Lease, RETRY, ReplicaId, TrackId};
+use crate::ingest::fleet::track_state::TrackState;
+use crate::ingest::followed::has_origin_of;
+use crate::store::fleet::{Beat, FleetError, Generation, Lease, ReplicaId, TrackId};
 
-/// The time between two beats.
-const INTERVAL: Duration = Duration::from_secs(2);
+/// The time between two beats. All that an idle replica asks of the database is one
+/// transaction each.
+pub(super) const INTERVAL: Duration = Duration::from_millis(2500);
 /// The same while something is announced whose moment may be set at any time.
 const SHORT_INTERVAL: Duration = Duration::from_millis(500);
+/// The least time between two beats.
+const LEAST: Duration = Duration::from_millis(100);
 /// A replica lives so long after a beat. Without another one it stops its passes.
 const LIFE: Duration = Duration::from_secs(6);
 /// The longest time of one beat.
 const LONGEST: Duration = Duration::from_secs(4);
-/// The time between two collections of a replica, half as much more or less.
-const COLLECT: Duration = Duration::from_mins(10);
-/// The time between two tries to hear of changes.
-const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+/// The time before another reason of the same failure is told.
+const TELL_AGAIN: Duration = Duration::from_secs(5);
+/// The time between two looks at the password, while the database answers.
+const READ_AGAIN: Duration = Duration::from_mins(1);
 
 /// After so many beats with tracks that nobody follows, shares do not count.
 const STARVED: u32 = 5;
+/// After so many, a replica takes them that others should be better for.
+const LONG_STARVED: u32 = 15;
 
 /// What the last beats have shown.
 #[derive(Default)]
@@ -35,54 +43,83 @@ struct Seen {
     starved: u32,
 }
 
+/// The time between two looks at how long the database is silent.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Follows no catalog any more once the database has been silent for the life of a replica,
+/// even if no beat ends.
+pub(super) async fn watch_silence(membership: Membership, stop: CancellationToken) {
+    let watching = async {
+        loop {
+            let silence = membership.silence();
+            fleet_metrics::beat(silence);
+            if silence >= LIFE {
+                set_leases(&membership, &[]);
+                fleet_metrics::replicas(0);
+                membership.note_silence();
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    stop.run_until_cancelled(watching).await;
+}
+
 /// Beats until it is stopped, then leaves the fleet.
-pub async fn beat(membership: Membership, stop: CancellationToken) {
-    let listening = tokio::spawn(listen(membership.clone(), stop.clone()));
-    let collecting = tokio::spawn(collect(membership.clone()));
-    fleet_metrics::begin();
-    let mut last = Instant::now();
-    let mut failing = false;
+pub(super) async fn beat(membership: Membership, stop: CancellationToken) {
+    let mut read = Instant::now();
+    // The failure that was told last, and when.
+    let mut told: Option<(String, Instant)> = None;
     let mut seen = Seen::default();
     loop {
+        let late = FleetError::NoAnswer {
+            of: "the database",
+            after: LONGEST,
+        };
         let result = tokio::time::timeout(LONGEST, once(&membership, &mut seen)).await;
-        match result.map_err(|_| None).and_then(|done| done.map_err(Some)) {
+        match result.unwrap_or(Err(late)) {
             Ok(()) => {
-                last = Instant::now();
-                if std::mem::take(&mut failing) {
+                if told.take().is_some() {
                     tracing::info!("the database of the fleet answers again");
                 }
             }
             Err(error) => {
-                if let Some(error) = &error {
-                    fleet_metrics::failed(error);
-                }
-                let error = error.map_or("no answer in time".into(), |it| it.to_string());
-                if !std::mem::replace(&mut failing, true) {
+                fleet_metrics::failed(&error);
+                let error = error.to_string();
+                let is_known = told
+                    .as_ref()
+                    .is_some_and(|(text, when)| *text == error || when.elapsed() < TELL_AGAIN);
+                if !is_known {
                     tracing::warn!(error, "no word to the fleet: serving goes on, passes wait");
+                    told = Some((error.clone(), Instant::now()));
                 }
                 membership.note(Err(error));
                 // Read again once it answers.
                 seen.change = None;
             }
         }
-        fleet_metrics::beat(last.elapsed());
-        if last.elapsed() >= LIFE {
-            set_leases(&membership, &[]);
+        if told.is_some() || read.elapsed() >= READ_AGAIN {
+            membership.fleet().read_files_again().await;
+            read = Instant::now();
         }
         let interval = if membership.has_pending() {
             SHORT_INTERVAL
         } else {
             INTERVAL
         };
+        // Whoever may connect to the database may send notifications.
+        let pausing = async {
+            tokio::time::sleep(LEAST).await;
+            tokio::select! {
+                () = tokio::time::sleep(interval.saturating_sub(LEAST)) => {}
+                () = membership.nudged() => {}
+            }
+        };
         tokio::select! {
-            () = tokio::time::sleep(interval) => {}
-            () = membership.nudged() => {}
+            () = pausing => {}
             () = stop.cancelled() => break,
         }
     }
     set_leases(&membership, &[]);
-    listening.abort();
-    collecting.abort();
     if let Some(me) = membership.me() {
         let left = tokio::time::timeout(LONGEST, membership.fleet().leave(me)).await;
         if !matches!(left, Ok(Ok(()))) {
@@ -100,22 +137,26 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
     } else {
         let me = fleet.join().await?;
         membership.set_me(Some(me));
-        seen.tracks.clear();
         me
     };
-    let tracks = name_tracks(membership).await?;
-    if tracks != seen.tracks {
-        fleet.want(me, &tracks).await?;
-    }
+    // After a failure, the database may be another that has lost commits.
+    let tracks = name_tracks(membership, seen.change.is_none()).await?;
     let before = Instant::now();
-    let ready = membership.may_serve();
-    let Some(mut beat) = fleet.beat(me, ready, &tracks).await? else {
+    let (ready, troubled) = (membership.is_whole(), membership.is_troubled());
+    let Some(mut beat) = fleet.beat(me, ready, troubled, &tracks).await? else {
         // It was paused for so long that it was removed.
         set_leases(membership, &[]);
         membership.set_me(None);
+        seen.change = None;
         membership.nudge();
         return Ok(());
     };
+    if beat.known < tracks.len() {
+        // The database lost commits.
+        seen.change = None;
+        membership.nudge();
+        return Ok(());
+    }
     membership.look(before, beat.now);
     share_out(membership, me, &tracks, &mut beat, &mut seen.starved).await?;
     if (Some(beat.change), &tracks) != (seen.change, &seen.tracks) {
@@ -126,16 +167,17 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
     }
     // Last, so that whoever gets a lease knows what was published before.
     set_leases(membership, &beat.leases);
-    fleet_metrics::members(beat.live, beat.leases.len());
+    fleet_metrics::replicas(beat.live);
     membership.note(Ok((&beat, ready)));
     Ok(())
 }
 
-/// The rows of all tracks, which are made for new ones.
-async fn name_tracks(membership: &Membership) -> Result<Vec<TrackId>, FleetError> {
+/// The rows of all tracks, which are made for new ones. `again` asks for those that are
+/// known too.
+async fn name_tracks(membership: &Membership, again: bool) -> Result<Vec<TrackId>, FleetError> {
     let mut ids = Vec::new();
     for ((catalog, origin), state) in membership.tracks() {
-        let known = state.borrow().id;
+        let known = state.borrow().id.filter(|_| !again);
         let id = if let Some(id) = known {
             id
         } else {
@@ -150,8 +192,8 @@ async fn name_tracks(membership: &Membership) -> Result<Vec<TrackId>, FleetError
 }
 
 /// Takes this replica's share of the tracks that nobody follows, and gives back what it
-/// has beyond its share, one at a time. Where configurations differ, shares may leave a
-/// track out: after some beats somebody takes it all the same.
+/// has beyond its share or cannot follow, one at a time. Where configurations differ,
+/// shares may leave a track out: after some beats somebody takes it all the same.
 async fn share_out(
     membership: &Membership,
     me: ReplicaId,
@@ -164,6 +206,8 @@ async fn share_out(
     for lease in beat.leases.extract_if(.., unwanted) {
         fleet.give_back(lease).await?;
     }
+    let unfit = unfit_tracks(membership);
+    give_up(membership, beat, &unfit).await?;
     let share = tracks.len().div_ceil(beat.live.max(1));
     let mine = beat.leases.len();
     *starved = if beat.free > 0 { *starved + 1 } else { 0 };
@@ -173,37 +217,125 @@ async fn share_out(
         beat.free.min(share.saturating_sub(mine))
     };
     if most > 0 {
-        let taken = fleet.take(me, tracks, most).await?;
+        // Made of older revisions, a catalog would go back.
+        let may_take = |track: &TrackId| {
+            let sources = find(membership, *track).map(|state| state.borrow().sources());
+            let is_behind =
+                sources.is_some_and(|sources| !membership.behind_with(&sources).is_empty());
+            *starved >= LONG_STARVED || !(is_behind || unfit.contains(track))
+        };
+        let willing: Vec<TrackId> = tracks.iter().copied().filter(may_take).collect();
+        let taken = fleet.take(me, &willing, most).await?;
         fleet_metrics::took(taken.len());
         if !taken.is_empty() {
-            tracing::info!(catalogs = taken.len(), "following catalogs for the fleet");
+            tracing::info!(catalogs = ?names(membership, &taken), "following catalogs for the fleet");
+            begin_tracks(membership, &taken).await?;
         }
         beat.leases.extend(taken);
-    } else if mine > share {
-        let passing = |lease: &Lease| {
-            membership.tracks().iter().any(|(_, state)| {
-                let state = state.borrow();
-                state.id == Some(lease.track) && (state.passing || state.pending.is_some())
-            })
+    }
+    let is_idle = |lease: &&Lease| {
+        find(membership, lease.track).is_none_or(|state| {
+            let state = state.borrow();
+            !state.passing && state.pending.is_none()
+        })
+    };
+    let idle = beat.leases.iter().find(is_idle).copied();
+    if let Some(lease) = idle.filter(|_| most == 0 && mine > share)
+        && fleet.has_taker(lease, mine).await?
+    {
+        beat.leases.retain(|kept| *kept != lease);
+        tracing::info!(catalogs = ?names(membership, &[lease]), "another replica shall follow: it has less to do");
+        // Nothing is begun here once another may have it.
+        set_leases(membership, &beat.leases);
+        fleet.give_back(lease).await?;
+    }
+    Ok(())
+}
+
+/// The tracks that this replica leaves to others.
+fn unfit_tracks(membership: &Membership) -> Vec<TrackId> {
+    let tracks = membership.tracks().into_iter();
+    let unfit = tracks.filter_map(|(_, state)| {
+        let state = state.borrow();
+        state.id.filter(|_| state.is_unfit())
+    });
+    unfit.collect()
+}
+
+/// Gives those of them back that another replica would follow.
+async fn give_up(
+    membership: &Membership,
+    beat: &mut Beat,
+    unfit: &[TrackId],
+) -> Result<(), FleetError> {
+    let is_unfit = |lease: &mut Lease| unfit.contains(&lease.track);
+    let leases: Vec<Lease> = beat.leases.extract_if(.., is_unfit).collect();
+    for lease in leases {
+        // Whatever that one has to do already.
+        if !membership.fleet().has_taker(lease, usize::MAX).await? {
+            beat.leases.push(lease);
+            continue;
+        }
+        tracing::warn!(
+            catalogs = ?names(membership, &[lease]),
+            "passes fail here: another replica shall follow the catalog"
+        );
+        // Nothing is begun here once another may have it.
+        set_leases(membership, &beat.leases);
+        membership.fleet().give_back(lease).await?;
+    }
+    Ok(())
+}
+
+/// Lets tracks that have nothing yet begin with what another configuration of the same
+/// catalog serves, if it is of the same place: clients of a new replica get that until its
+/// first pass.
+async fn begin_tracks(membership: &Membership, taken: &[Lease]) -> Result<(), FleetError> {
+    for ((catalog, _), state) in membership.tracks() {
+        let (id, source) = {
+            let state = state.borrow();
+            (state.id, state.source.clone())
         };
-        if let Some(at) = beat.leases.iter().position(|lease| !passing(lease))
-            && fleet.has_taker(beat.leases[at], mine).await?
+        let lease = taken.iter().find(|lease| Some(lease.track) == id);
+        let (Some(lease), Some(source)) = (lease, source) else {
+            continue;
+        };
+        let fleet = membership.fleet();
+        let others = fleet.served_elsewhere(&catalog, lease.track).await?;
+        let mut others = others.into_iter();
+        let other = others.find(|(identity, _)| has_origin_of(&source, identity));
+        if let Some((identity, other)) = other
+            && fleet.begin_with(*lease, other).await?
         {
-            let lease = beat.leases.swap_remove(at);
-            // Nothing is begun here once another may have it.
-            set_leases(membership, &beat.leases);
-            fleet.give_back(lease).await?;
+            tracing::info!(%catalog, of = %identity, "begins with what the fleet serves");
         }
     }
     Ok(())
 }
 
+/// The catalogs of some leases.
+fn names(membership: &Membership, leases: &[Lease]) -> Vec<String> {
+    let tracks = membership.tracks().into_iter();
+    let named = tracks.filter_map(|((catalog, _), state)| {
+        let id = state.borrow().id;
+        let is_named = leases.iter().any(|lease| Some(lease.track) == id);
+        is_named.then(|| catalog.to_string())
+    });
+    named.collect()
+}
+
+fn find(membership: &Membership, track: TrackId) -> Option<watch::Sender<TrackState>> {
+    let mut tracks = membership.tracks().into_iter().map(|(_, state)| state);
+    tracks.find(|state| state.borrow().id == Some(track))
+}
+
 fn set_leases(membership: &Membership, leases: &[Lease]) {
+    fleet_metrics::leases(leases.len());
     for (_, state) in membership.tracks() {
         state.send_if_modified(|state| {
             let mut own = leases.iter();
             let lease = own.find(|lease| Some(lease.track) == state.id).copied();
-            std::mem::replace(&mut state.lease, lease) != lease
+            state.set_lease(lease)
         });
     }
 }
@@ -227,38 +359,5 @@ fn note(membership: &Membership, tracks: &[TrackId], generations: &[Generation])
             state.pending = pending;
             true
         });
-    }
-}
-
-/// Removes now and then what no replica needs any more.
-async fn collect(membership: Membership) {
-    loop {
-        // Not all at the same time.
-        tokio::time::sleep(COLLECT.mul_f64(0.5 + fastrand::f64())).await;
-        match membership.fleet().collect().await {
-            Ok(Some(collected)) => tracing::debug!(?collected, "collected"),
-            Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "cannot remove what the fleet does not need"),
-        }
-    }
-}
-
-/// Nudges at each notification. They may get lost, so nothing depends on them.
-async fn listen(membership: Membership, stop: CancellationToken) {
-    while !stop.is_cancelled() {
-        match membership.fleet().listen().await {
-            Ok(mut listener) => {
-                membership.nudge();
-                while let Ok(notification) = listener.recv().await {
-                    if notification.payload() == RETRY {
-                        membership.retry();
-                    } else {
-                        membership.nudge();
-                    }
-                }
-            }
-            Err(error) => tracing::debug!(%error, "changes are heard of by beats only"),
-        }
-        tokio::time::sleep(LISTEN_AGAIN).await;
     }
 }

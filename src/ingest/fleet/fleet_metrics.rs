@@ -26,6 +26,10 @@ pub fn describe_fleet_metrics() {
         "almanac_fleet_errors_total",
         "Failures in the fleet, by reason"
     );
+    describe_counter!(
+        "almanac_task_panics_total",
+        "Panics of tasks that were started again, by task"
+    );
     describe_histogram!(
         "almanac_fleet_turn_seconds",
         Unit::Seconds,
@@ -49,9 +53,12 @@ pub(super) fn beat(age: Duration) {
     gauge!("almanac_fleet_beat_age_seconds").set(age.as_secs_f64());
 }
 
-pub(super) fn members(replicas: usize, leases: usize) {
-    gauge!("almanac_fleet_replicas").set(replicas as f64);
-    gauge!("almanac_fleet_leases").set(leases as f64);
+pub(super) fn replicas(count: usize) {
+    gauge!("almanac_fleet_replicas").set(count as f64);
+}
+
+pub(super) fn leases(count: usize) {
+    gauge!("almanac_fleet_leases").set(count as f64);
 }
 
 pub(super) fn took(leases: usize) {
@@ -69,4 +76,9 @@ pub(super) fn turned(after: Duration) {
 pub(super) fn behind(catalog: &CatalogName, is_behind: bool) {
     let value = if is_behind { 1.0 } else { 0.0 };
     gauge!("almanac_fleet_behind", "catalog" => catalog.to_string()).set(value);
+}
+
+/// Clears the gauge of a catalog that is no longer followed.
+pub(super) fn forget(catalog: &CatalogName) {
+    gauge!("almanac_fleet_behind", "catalog" => catalog.to_string()).set(f64::NAN);
 }

@@ -2,24 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::ingest::fleet::clock::Clock;
+use crate::ingest::fleet::fleet_metrics;
+use crate::ingest::fleet::standing::{Standing, TrackKey};
+use crate::ingest::fleet::track_state::{TrackState, Waiting};
 use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::images::options::{ImageOptions, Mirror};
 use crate::name::CatalogName;
 use crate::snapshot::FleetStatus;
-use crate::store::RevisionId;
-use crate::store::fleet::{
-    Beat, Fleet, FleetError, Generation, GenerationId, Lease, ReplicaId, TrackId,
-};
+use crate::store::fleet::{Beat, Fleet, FleetError, GenerationId, Lease, ReplicaId};
+use crate::store::{NewRevisionNumber, Revision, RevisionId};
 
-/// A replica that lacks for so long what others show should get no clients.
-const LAG: Duration = Duration::from_secs(10);
 /// How long a new holder waits for what the one before has begun.
 const INHERIT: Duration = Duration::from_secs(60);
 
@@ -39,16 +37,12 @@ struct Inner {
     /// The fleet whose numbers the data folder has, while it is not known whether the
     /// database is of the same.
     unverified: Mutex<Option<String>>,
-    /// Whether clients have seen the current generation of every catalog.
-    was_settled: AtomicBool,
-    /// Since when clients do not see what they should.
-    behind: Mutex<BTreeMap<TrackKey, Instant>>,
+    standing: Mutex<Standing>,
     /// Makes failing catalogs of this replica retry at once.
     retry_now: watch::Sender<()>,
+    /// How many objects the bucket has lost.
+    lost: watch::Sender<i64>,
 }
-
-/// A catalog and what makes its configuration differ from others of its name.
-pub(super) type TrackKey = (CatalogName, String);
 
 /// A catalog in the fleet. Cheap to clone.
 #[derive(Clone)]
@@ -59,38 +53,9 @@ pub struct Track {
     image: Arc<ImageOptions>,
 }
 
-/// What this replica knows of a track.
-#[derive(Clone, Debug, Default)]
-pub(super) struct TrackState {
-    /// Its row, once it is known.
-    pub(super) id: Option<TrackId>,
-    /// Whether its generations were read from the database.
-    pub(super) known: bool,
-    /// The right to follow it.
-    pub(super) lease: Option<Lease>,
-    /// The last generation with a moment at which all turn to it.
-    pub(super) turned: Option<Generation>,
-    /// The last one without, which the replicas fetch.
-    pub(super) pending: Option<Generation>,
-    /// The generation that clients of this replica see.
-    pub(super) served: Option<GenerationId>,
-    /// Whether a pass is running.
-    pub(super) passing: bool,
-    /// Counts how often damage of stored files was found.
-    pub(super) damages: u64,
-}
-
-impl TrackState {
-    /// Whether clients see what they should, as far as this replica knows.
-    fn is_settled(&self) -> bool {
-        let turned = self.turned.as_ref().map(|turned| turned.id);
-        self.known && turned == self.served
-    }
-}
-
 impl Membership {
-    /// A place in a fleet, which [`beat`](crate::ingest::fleet::beat()) takes. `unverified`
-    /// names the fleet of the data folder when the database did not answer.
+    /// A place in a fleet, which `beat` takes. `unverified` names the fleet of the data folder
+    /// when the database did not answer.
     pub fn new(
         fleet: Fleet,
         status: FleetStatus,
@@ -105,28 +70,18 @@ impl Membership {
             me: watch::Sender::new(None),
             status: watch::Sender::new(status),
             unverified: Mutex::new(unverified),
-            was_settled: AtomicBool::new(false),
-            behind: Mutex::default(),
+            standing: Mutex::default(),
             retry_now,
+            lost: watch::Sender::new(0),
         }))
     }
 
     /// Follows a catalog in the fleet.
     pub fn open(&self, followed: &Followed, image: &ImageOptions) -> Track {
-        let on_invalid = match followed.on_invalid {
-            OnInvalid::Quarantine => "quarantine",
-            OnInvalid::Reject => "reject",
-        };
-        let kind = match image.mirror {
-            Mirror::Slim => "slim",
-            Mirror::Full => "full",
-        };
-        let signed = image.signed_name.as_deref().unwrap_or("-");
-        let identity = followed.identity();
-        let origin = format!("{identity} {on_invalid} {kind} {signed}");
-        let key = (followed.name.clone(), origin);
+        let key = (followed.name.clone(), track_origin(followed, image));
         let mut tracks = self.0.tracks.lock();
         let state = tracks.entry(key.clone()).or_default().clone();
+        state.send_modify(|state| state.source = Some(followed.source.clone()));
         drop(tracks);
         self.nudge();
         Track {
@@ -144,41 +99,73 @@ impl Membership {
 
     /// Notes what a beat has shown, or why it failed.
     pub(super) fn note(&self, beat: Result<(&Beat, bool), String>) {
-        let mut follows = Vec::new();
-        let mut since = BTreeMap::new();
-        let mut before = self.0.behind.lock();
-        for (key, state) in self.tracks() {
-            let state = state.borrow();
-            if state.lease.is_some() {
-                follows.push(key.0.clone());
-            }
-            if !state.is_settled() {
-                let begun = before.get(&key).copied();
-                since.insert(key, begun.unwrap_or_else(Instant::now));
-            }
-        }
+        let follows = self.tracks().into_iter();
+        let follows = follows.filter(|(_, state)| state.borrow().lease.is_some());
+        let follows = follows.map(|((catalog, _), _)| catalog).collect();
         // Somebody has to serve.
         let has_others = beat.as_ref().is_ok_and(|(beat, _)| beat.ready > 0);
-        let lagging = since.iter();
-        let lagging = lagging.filter(|(_, since)| has_others && since.elapsed() >= LAG);
-        let lagging = lagging.map(|((catalog, _), _)| catalog.clone()).collect();
-        let behind = since.keys().map(|(catalog, _)| catalog.clone()).collect();
-        *before = since;
-        drop(before);
+        let told = beat.as_ref().is_ok_and(|(_, ready)| *ready);
+        let now = Instant::now();
+        let (behind, lagging, counted) = {
+            let mut standing = self.0.standing.lock();
+            standing.look(self.unsettled(), now);
+            let mut lagging = standing.lagging(now);
+            lagging.retain(|_| has_others);
+            let counted = beat.is_ok() && standing.is_counted(told, has_others, now);
+            (standing.behind(), lagging, counted)
+        };
+        let waits = self.waits();
         self.0.status.send_modify(|status| {
             status.follows = follows;
             status.behind = behind;
+            status.waits = waits;
             status.lagging = lagging;
+            status.counted |= counted;
             match beat {
-                Ok((beat, ready)) => {
+                Ok((beat, _)) => {
+                    self.0.lost.send_replace(beat.lost);
                     status.replicas = beat.live;
-                    status.counted |= ready;
                     status.answered = Some(SystemTime::now());
                     status.heard = Instant::now();
                     status.error = None;
                 }
-                Err(error) => status.error = Some(error),
+                Err(error) => {
+                    self.0.clock.lock().doubt();
+                    status.error = Some(error);
+                }
             }
+        });
+    }
+
+    /// Why clients do not see the newest revision yet.
+    fn waits(&self) -> BTreeMap<CatalogName, String> {
+        let tracks = self.0.tracks.lock();
+        let waiting = tracks.iter().filter_map(|((catalog, _), state)| {
+            let waiting = state.borrow().waiting()?;
+            Some((catalog.clone(), waiting.to_string()))
+        });
+        waiting.collect()
+    }
+
+    /// The time since the database last answered.
+    pub(super) fn silence(&self) -> Duration {
+        self.0.status.borrow().heard.elapsed()
+    }
+
+    /// Notes that the database has not answered for so long that others follow the catalogs.
+    pub(super) fn note_silence(&self) {
+        self.0.status.send_if_modified(|status| {
+            let is_new = status.replicas > 0 || !status.follows.is_empty();
+            status.replicas = 0;
+            status.follows.clear();
+            is_new
+        });
+    }
+
+    /// Notes that a task of the fleet has panicked.
+    pub(in crate::ingest) fn panicked(&self, task: &str) {
+        self.0.status.send_modify(|status| {
+            *status.panics.entry(task.to_owned()).or_default() += 1;
         });
     }
 
@@ -195,6 +182,11 @@ impl Membership {
         self.0.retry_now.send_replace(());
     }
 
+    /// How many objects the bucket has lost, as of the last beat.
+    pub(super) fn lost(&self) -> watch::Receiver<i64> {
+        self.0.lost.subscribe()
+    }
+
     pub(super) fn fleet(&self) -> &Fleet {
         &self.0.fleet
     }
@@ -208,21 +200,32 @@ impl Membership {
             .collect()
     }
 
-    /// Whether this replica may have clients, so that the others wait for it: it has shown
-    /// the current generation of every catalog once, and does not lag.
-    pub(super) fn may_serve(&self) -> bool {
+    /// Whether this replica serves what the fleet shows, so that the others wait for it.
+    pub(super) fn is_whole(&self) -> bool {
+        let now = Instant::now();
+        let mut standing = self.0.standing.lock();
+        standing.look(self.unsettled(), now);
+        standing.is_whole(now)
+    }
+
+    /// The tracks whose current generation clients do not see.
+    fn unsettled(&self) -> Vec<TrackKey> {
+        let mut tracks = self.tracks();
+        tracks.retain(|(_, state)| !state.borrow().is_settled());
+        tracks.into_iter().map(|(key, _)| key).collect()
+    }
+
+    /// Those of some catalogs whose current revision has not come to this replica.
+    pub(super) fn behind_with(&self, catalogs: &[CatalogName]) -> Vec<CatalogName> {
+        let unsettled = self.unsettled().into_iter().map(|(catalog, _)| catalog);
+        unsettled.filter(|name| catalogs.contains(name)).collect()
+    }
+
+    /// Whether passes failed here lately for reasons of this replica alone.
+    pub(super) fn is_troubled(&self) -> bool {
         let tracks = self.0.tracks.lock();
-        if tracks.is_empty() {
-            return true;
-        }
-        if tracks.values().all(|state| state.borrow().is_settled()) {
-            self.0.was_settled.store(true, Ordering::Relaxed);
-            return true;
-        }
-        drop(tracks);
-        let behind = self.0.behind.lock();
-        let lags = behind.values().any(|since| since.elapsed() >= LAG);
-        self.0.was_settled.load(Ordering::Relaxed) && !lags
+        let mut states = tracks.values();
+        states.any(|state| state.borrow().is_unfit())
     }
 
     /// Whether the fleet knows that this replica may have clients.
@@ -243,7 +246,8 @@ impl Membership {
         let Some(owner) = unverified else {
             return Ok(());
         };
-        let found = self.0.fleet.check_database().await?;
+        // With the bucket: it may be another fleet's, and collected objects are gone.
+        let found = self.0.fleet.check().await?;
         if found != owner {
             return Err(FleetError::Refused(
                 "the data folder is of another fleet: give each replica an empty one".into(),
@@ -267,8 +271,13 @@ impl Membership {
     }
 
     /// The moment of a time of the database's clock.
-    pub(super) fn moment(&self, time: i64) -> Instant {
+    pub(super) fn moment(&self, time: i64) -> Option<Instant> {
         self.0.clock.lock().moment(time)
+    }
+
+    /// The time of the database's clock at a moment.
+    pub(super) fn time(&self, moment: Instant) -> Option<i64> {
+        self.0.clock.lock().time(moment)
     }
 
     pub(super) fn me(&self) -> Option<ReplicaId> {
@@ -280,14 +289,46 @@ impl Membership {
     }
 }
 
+/// What makes the configuration of a catalog differ from others of its name.
+pub fn track_origin(followed: &Followed, image: &ImageOptions) -> String {
+    let on_invalid = match followed.on_invalid {
+        OnInvalid::Quarantine => "quarantine",
+        OnInvalid::Reject => "reject",
+    };
+    let kind = match image.mirror {
+        Mirror::Slim => "slim",
+        Mirror::Full => "full",
+    };
+    let signed = image.signed_name.as_deref().unwrap_or("-");
+    let identity = followed.identity();
+    format!("{identity} {on_invalid} {kind} {signed}")
+}
+
 impl Track {
     pub(super) fn membership(&self) -> &Membership {
         &self.membership
     }
 
-    /// The number of a revision that is being made.
-    pub(in crate::ingest) async fn next_revision(&self) -> Result<RevisionId, FleetError> {
-        self.membership.fleet().next_revision().await
+    /// The number of a revision that is being made, which is above the `last` one here.
+    pub(in crate::ingest) async fn next_revision(
+        &self,
+        last: RevisionId,
+    ) -> Result<NewRevisionNumber, FleetError> {
+        self.membership
+            .fleet()
+            .next_revision(&self.key.0, last)
+            .await
+    }
+
+    /// Whether the fleet shows a revision, so that a source with its digest brings nothing
+    /// new. The track of a changed configuration shows nothing at first, and after a
+    /// failover that lost commits, a number may mean another revision.
+    pub(in crate::ingest) fn shows(&self, revision: &Revision) -> bool {
+        let state = self.state.borrow();
+        let turned = state.turned.as_ref();
+        turned.is_some_and(|turned| {
+            turned.revision == revision.id && turned.content == revision.content.to_string()
+        })
     }
 
     /// How its images are made.
@@ -303,9 +344,25 @@ impl Track {
         self.state.send_modify(change);
     }
 
+    /// Notes why clients do not see the newest revision yet.
+    pub(super) fn wait_for(&self, waiting: Option<Waiting>) {
+        self.state.send_if_modified(|state| {
+            state.wait_for(waiting);
+            // It wakes nobody, as nothing is to be done about it.
+            false
+        });
+        let waits = self.membership.waits();
+        self.membership.0.status.send_if_modified(|status| {
+            let is_new = status.waits != waits;
+            status.waits = waits;
+            is_new
+        });
+    }
+
     /// Stops to follow the catalog in the fleet.
     pub(super) fn close(&self) {
         self.membership.0.tracks.lock().remove(&self.key);
+        fleet_metrics::forget(&self.key.0);
         self.membership.nudge();
     }
 
@@ -324,6 +381,11 @@ impl Track {
                 state.lease != Some(lease) || (state.pending.is_none() && state.is_settled())
             });
             let _ = tokio::time::timeout(INHERIT, quiet).await;
+            let rest = state.borrow().rest();
+            if !rest.is_zero() {
+                tracing::debug!(?rest, "the mount of another replica may be newer");
+                let _ = tokio::time::timeout(rest, self.lost(lease)).await;
+            }
             if state.borrow().lease == Some(lease) {
                 return lease;
             }
@@ -336,9 +398,27 @@ impl Track {
         let _ = state.wait_for(|state| state.lease != Some(lease)).await;
     }
 
-    /// Has what is served fetched again, as its files here are damaged.
+    /// Lets another replica follow the catalog, if there is one: passes fail here, and not for
+    /// the source.
+    pub(in crate::ingest) fn give_up(&self) {
+        self.update(|state| state.unfit = Some(Instant::now()));
+        self.membership.nudge();
+    }
+
+    /// Has the current revision fetched again, as its files here are damaged.
     pub(in crate::ingest) fn fetch_again(&self) {
         self.update(|state| state.damages += 1);
+    }
+
+    /// Has the parts of the current image fetched that are damaged or missing.
+    pub(in crate::ingest) fn check_image(&self) {
+        self.update(|_| ());
+    }
+
+    /// Notes that no client sees a revision any more, as it is damaged.
+    pub(in crate::ingest) fn withdrawn(&self) {
+        self.update(|state| state.served = None);
+        self.membership.nudge();
     }
 
     /// Notes whether a pass is running: the lease is not given back meanwhile.
@@ -356,3 +436,6 @@ impl Track {
         let _ = state.wait_for(served).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

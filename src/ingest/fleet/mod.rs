@@ -1,19 +1,34 @@
-//! One replica of a fleet: what it follows, and how it serves what others follow.
+//! One replica of a fleet: it follows its share of the catalogs, and serves all.
 //!
-//! `membership` is this replica's view of the fleet, which `beat` keeps up to date.
-//! `share` brings a revision or an image to the others, `receive` brings what was
-//! shared to the clients of this replica. The holder of a lease receives its own
-//! publications like everybody else.
+//! `membership` is this replica's view of the fleet, which `beat` keeps up to date, and
+//! `track_state` that of one catalog;
+//! `standing` tells whether it should get clients.
+//! `share` brings a revision or an image to the others, `restore` does so again for lost
+//! objects, and `receive` brings shared files to the clients of this replica. The holder of a
+//! lease receives its own publications like everybody else. `format` reads what another
+//! version has shared. `turn` says when all serve an announced revision, and `visit` publishes
+//! for a command that serves nobody. `sources` names the revisions of which curated
+//! catalogs are made, and `upkeep` runs the tasks that belong to no single catalog.
 
 mod beat;
 mod clock;
 mod fleet_metrics;
+mod format;
 mod membership;
 mod receive;
+mod restore;
 mod share;
+mod sources;
+mod standing;
+mod track_state;
+mod turn;
+mod upkeep;
+mod visit;
 
-pub use beat::beat;
 pub use fleet_metrics::describe_fleet_metrics;
-pub use membership::{Membership, Track};
+pub(super) use format::fetch_or_build;
+pub use membership::{Membership, Track, track_origin};
 pub use receive::receive;
-pub(super) use share::{share_image, share_revision};
+pub(super) use share::{encode, share_image, share_revision};
+pub use upkeep::keep_place;
+pub(super) use visit::Visit;

@@ -10,21 +10,24 @@ use tracing::Instrument as _;
 use crate::ingest::catalog_metrics::announce;
 use crate::ingest::context::PassContext;
 use crate::ingest::fleet::fleet_metrics;
-use crate::ingest::fleet::membership::{Track, TrackState};
+use crate::ingest::fleet::format::fetch_or_build;
+use crate::ingest::fleet::membership::Track;
+use crate::ingest::fleet::track_state::{TrackState, Waiting};
+use crate::ingest::fleet::turn::{NOTICE, notice};
 use crate::ingest::followed::Followed;
-use crate::snapshot::{Image, ImagePublisher, Publisher, Repair, Snapshot};
-use crate::store::fleet::{FleetError, Generation, Prepared};
+use crate::ingest::history;
+use crate::snapshot::{FIRST_ANSWER, Image, ImagePublisher, Publisher, Repair, Snapshot};
+use crate::store::fleet::{FleetError, Generation, GenerationId};
 use crate::store::{BlobPin, DiskError, Revision, StoreError};
 
-/// From the announcement of the moment to the moment: longer than two beats of those that
-/// wait for it, so that every replica with a word to the database hears of it in time.
-const NOTICE: Duration = Duration::from_millis(1500);
-/// After this time, a majority of the replicas is enough.
-const ALL: Duration = Duration::from_secs(30);
-/// After this time, half of them: of two, one may fetch nothing for a long time.
-const MAJORITY: Duration = Duration::from_secs(90);
+/// How long a pull by digest may go on after the turn, at whichever replica.
+const PULLS: Duration = Duration::from_hours(1);
+/// How long a replica with nothing to serve waits for the first pass of another one.
+const FIRST_PASS: Duration = Duration::from_mins(1);
 /// The time between two looks at receipts.
 const LOOK: Duration = Duration::from_millis(200);
+/// The time after which a failure that goes on is logged again.
+const TELL_AGAIN: Duration = Duration::from_mins(1);
 /// The time between two tries after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -56,10 +59,13 @@ struct Receiver {
     shown: Option<Opened>,
     /// What they will see next.
     next: Option<Opened>,
-    /// When the next one was first found here.
-    since: Option<Instant>,
+    /// The announced generation, and when it was first seen here.
+    announced: Option<(GenerationId, Instant)>,
     /// The damages that are dealt with.
     damages: u64,
+    begun: Instant,
+    /// The failure that was logged, and when, until there is none.
+    failure: Option<(&'static str, Instant)>,
     /// Whether a start would serve what clients see.
     is_recorded: bool,
 }
@@ -82,34 +88,20 @@ pub async fn receive(
         images,
         shown: None,
         next: None,
-        since: None,
+        announced: None,
         damages: 0,
+        begun: Instant::now(),
+        failure: None,
         is_recorded: true,
     };
     let receiving = async {
         let mut states = receiver.track.subscribe();
-        let mut failing = false;
         loop {
             let state = states.borrow_and_update().clone();
             // Boxed: its state is large.
             let work = Box::pin(receiver.step(state));
             let wait = tokio::select! {
-                done = work => match done {
-                    Ok(wait) => {
-                        failing = false;
-                        wait
-                    }
-                    Err(error) => {
-                        fleet_metrics::failed(&error);
-                        if !std::mem::replace(&mut failing, true) {
-                            tracing::error!(
-                                catalog = %receiver.followed.name, reason = error.reason(), %error,
-                                "cannot receive what the fleet publishes, the current revision stays"
-                            );
-                        }
-                        Some(RETRY)
-                    }
-                },
+                wait = work => wait,
                 () = stop.cancelled() => break,
             };
             tokio::select! {
@@ -126,40 +118,114 @@ pub async fn receive(
 impl Receiver {
     /// Does what the state asks for. The result is the time until the next look, if one
     /// is needed.
-    async fn step(&mut self, state: TrackState) -> Result<Option<Duration>, FleetError> {
+    async fn step(&mut self, state: TrackState) -> Option<Duration> {
         if !state.known {
-            return Ok(None);
+            let left = FIRST_ANSWER.saturating_sub(self.begun.elapsed());
+            if left.is_zero() {
+                self.end_first_attempt();
+                return None;
+            }
+            return Some(left);
         }
-        if state.damages != self.damages {
-            self.discard().await?;
-            self.damages = state.damages;
+        let turned = self.turn(&state).await;
+        // Without anything to serve, the first pass of the holder is waited for.
+        let left = FIRST_PASS.saturating_sub(self.begun.elapsed());
+        if state.turned.is_some() || left.is_zero() {
+            self.end_first_attempt();
         }
+        // All the same, as the next generation replaces one that cannot be fetched.
+        let prepared = self.prepare(&state).await;
+        let wait = match (&turned, &prepared) {
+            (Ok(()), Ok(wait)) => *wait,
+            (Err(_), Ok(wait)) => Some(wait.map_or(RETRY, |wait| wait.min(RETRY))),
+            (_, Err(_)) => Some(RETRY),
+        };
+        let failures: Vec<_> = turned.err().into_iter().chain(prepared.err()).collect();
+        self.tell(&failures);
+        let wait = match (&state.turned, wait) {
+            (None, wait) if !left.is_zero() => Some(wait.map_or(left, |wait| wait.min(left))),
+            (_, wait) => wait,
+        };
+        if let Some(error) = failures.first() {
+            let failed = Waiting::Failed(error.to_string());
+            self.track.wait_for(Some(failed));
+        } else if state.pending.is_none() {
+            self.track.wait_for(None);
+        }
+        wait
+    }
+
+    fn end_first_attempt(&self) {
+        self.publisher
+            .update(|status| status.first_attempt_done = true);
+    }
+
+    /// Counts failures, and logs the first unless one like it was logged lately. Texts
+    /// differ, as they name temporary folders.
+    fn tell(&mut self, failures: &[FleetError]) {
+        failures.iter().for_each(fleet_metrics::failed);
+        let Some(error) = failures.first() else {
+            self.failure = None;
+            return;
+        };
+        let told = self.failure.filter(|(reason, _)| *reason == error.reason());
+        if told.is_some_and(|(_, when)| when.elapsed() < TELL_AGAIN) {
+            return;
+        }
+        self.failure = Some((error.reason(), Instant::now()));
+        tracing::error!(
+            catalog = %self.followed.name, reason = error.reason(), %error,
+            "cannot receive what the fleet publishes, the current revision stays"
+        );
+    }
+
+    /// Shows clients the current generation.
+    async fn turn(&mut self, state: &TrackState) -> Result<(), FleetError> {
         let Some(turned) = &state.turned else {
             // Nobody serves anything of it yet.
-            self.publisher
-                .update(|status| status.first_attempt_done = true);
-            return self.prepare(&state).await;
+            self.note_served(state, None);
+            return Ok(());
         };
-        if self
-            .shown
-            .as_ref()
-            .is_none_or(|shown| !is_same(&shown.generation, turned))
-        {
+        let is_damaged = state.damages != self.damages;
+        if is_damaged || !self.is_shown(turned) {
             let begun = Instant::now();
             fleet_metrics::behind(&self.followed.name, true);
-            self.open(turned).await?;
-            let moment = self.track.membership().moment(turned.flips.unwrap_or(0));
+            self.open(turned, is_damaged).await?;
+            self.damages = state.damages;
+            let now = Instant::now();
+            let moment = turned.flips.and_then(|flips| self.moment(flips));
             // Not for longer, should the database's clock go back.
-            let moment = moment.min(Instant::now() + NOTICE * 2);
+            let moment = moment.map_or(now, |moment| moment.min(now + NOTICE * 2));
+            self.track.wait_for(Some(Waiting::Moment));
             tokio::time::sleep_until(moment.into()).await;
             self.show().await;
             self.is_recorded = false;
-            fleet_metrics::turned(self.since.take().unwrap_or(begun).elapsed());
+            let announced = self.announced.take_if(|(id, _)| *id == turned.id);
+            fleet_metrics::turned(announced.map_or(begun, |(_, since)| since).elapsed());
         }
-        fleet_metrics::behind(&self.followed.name, false);
         // A disk that fails is no reason to tell others that clients see less.
         let recorded = self.record().await;
-        let served = Some(turned.id);
+        // A damaged revision is withdrawn until it is fetched again.
+        let is_serving = self.publisher.snapshot().is_some();
+        self.note_served(state, is_serving.then_some(turned.id));
+        recorded?;
+        self.tidy().await
+    }
+
+    /// Whether clients see a generation, and its image is whole.
+    fn is_shown(&self, generation: &Generation) -> bool {
+        let shown = self.shown.as_ref();
+        let is_whole = |shown: &Opened| {
+            let image = shown.image.as_ref().and_then(|_| self.images.image());
+            image.is_none_or(|image| image.parts().all(|blob| !blob.is_damaged()))
+        };
+        shown.is_some_and(|shown| is_same(&shown.generation, generation) && is_whole(shown))
+    }
+
+    /// Notes the generation that clients see.
+    fn note_served(&self, state: &TrackState, served: Option<GenerationId>) {
+        let current = state.turned.as_ref().map(|turned| turned.id);
+        fleet_metrics::behind(&self.followed.name, served != current);
         if state.served != served {
             self.track.update(|state| state.served = served);
             let membership = self.track.membership();
@@ -168,22 +234,28 @@ impl Receiver {
                 membership.nudge();
             }
         }
-        recorded?;
-        self.prepare(&state).await
     }
 
-    /// Removes the stored revision, whose files are damaged, so that it is fetched again.
-    async fn discard(&mut self) -> Result<(), FleetError> {
-        // Not while nothing could be fetched.
-        self.track.membership().fleet().check_database().await?;
+    fn moment(&self, time: i64) -> Option<Instant> {
+        self.track.membership().moment(time)
+    }
+
+    /// Removes revisions of passes that failed, and those that were replaced before
+    /// clients saw them.
+    async fn tidy(&self) -> Result<(), FleetError> {
+        let Some(shown) = self.shown.as_ref().filter(|_| self.is_recorded) else {
+            return Ok(());
+        };
+        let states = self.track.subscribe();
+        let next = self.next.as_ref().map(|next| next.revision.id);
+        let is_spare = |id| {
+            let state = states.borrow();
+            let known = [&state.turned, &state.pending].into_iter().flatten();
+            let mut needed = known.map(|one| one.revision).chain(next);
+            !state.passing && !needed.any(|needed| needed == id)
+        };
         let store = &self.context.store;
-        self.next = None;
-        self.shown = None;
-        let current = store.current(&self.followed.name).await?;
-        if let Some(current) = current {
-            store.discard(current.id).await?;
-        }
-        Ok(())
+        Ok(store.retire_spare(&shown.revision, is_spare).await?)
     }
 
     /// Fetches what is announced, and sets its moment if that is for this replica to do.
@@ -195,56 +267,57 @@ impl Receiver {
         let Some(me) = membership.me() else {
             return Ok(Some(LOOK));
         };
-        if self
-            .next
-            .as_ref()
-            .is_none_or(|next| !is_same(&next.generation, pending))
-        {
-            self.open(pending).await?;
-            self.since = Some(Instant::now());
-            membership.fleet().leave_receipt(me, pending.id).await?;
-        }
-        let Some(lease) = state.lease else {
-            return Ok(None);
-        };
+        let seen = self.announced.filter(|(id, _)| *id == pending.id);
+        let (_, since) = *self
+            .announced
+            .insert(seen.unwrap_or((pending.id, Instant::now())));
+        self.open(pending, false).await?;
         let fleet = membership.fleet();
+        let Some(lease) = state.lease else {
+            // Again later: it gets lost where this replica joins anew or the database
+            // loses commits.
+            fleet.leave_receipt(me, pending.id).await?;
+            self.track.wait_for(Some(Waiting::Holder));
+            return Ok(Some(RETRY));
+        };
         let prepared = fleet.prepared(me, pending.id).await?;
+        self.track.wait_for(Some(Waiting::Replicas {
+            having: prepared.having,
+            replicas: prepared.replicas,
+        }));
         if !prepared.mine {
             fleet.leave_receipt(me, pending.id).await?;
             return Ok(Some(LOOK));
         }
-        let waited = self.since.map_or(Duration::ZERO, |since| since.elapsed());
-        if !is_enough(prepared, waited) {
+        let notice = |prepared| notice(prepared, since.elapsed());
+        if notice(prepared).is_none() || !fleet.turn(lease, pending.id, notice).await? {
             return Ok(Some(LOOK));
         }
-        // Alone, nobody has to hear of it.
-        let notice = if prepared.has_others {
-            NOTICE
-        } else {
-            Duration::ZERO
-        };
-        fleet.turn(lease, pending.id, notice).await?;
         membership.nudge();
         // Should the answer get lost, it is looked at again.
         Ok(Some(RETRY))
     }
 
-    /// Fetches and opens a generation, unless it is open. No client sees it yet, but its
-    /// image can be pulled by digest.
-    async fn open(&mut self, generation: &Generation) -> Result<(), FleetError> {
+    /// Fetches and opens a generation, unless it is open; a `fresh` one in any case. No
+    /// client sees it yet, but its image can be pulled by digest.
+    async fn open(&mut self, generation: &Generation, fresh: bool) -> Result<(), FleetError> {
         if let Some(next) = &mut self.next
             && is_same(&next.generation, generation)
+            && !fresh
         {
             next.generation = generation.clone();
             return Ok(());
         }
+        self.track.wait_for(Some(Waiting::Files));
         let store = &self.context.store;
         let fleet = self.track.membership().fleet();
-        let fetched = fleet.fetch(store, &self.followed.name, generation).await?;
+        let disk = (store, Some(&self.context.read_permits));
+        let name = &self.followed.name;
+        let fetched = fetch_or_build(fleet, disk, name, generation, fresh).await?;
         let served = self.publisher.snapshot();
         let is_served = served.is_some_and(|served| {
             let served = served.revision();
-            served.id == fetched.revision.id && served.content == fetched.revision.content
+            !fresh && served.id == fetched.revision.id && served.content == fetched.revision.content
         });
         let (own, revision) = (store.clone(), fetched.revision.clone());
         let wanted = fetched.image;
@@ -308,7 +381,7 @@ impl Receiver {
                     && shown.parts().all(|blob| !blob.is_damaged())
             });
             if !is_shown {
-                self.images.publish(image);
+                self.images.publish_beside(image, PULLS);
             }
         }
         if let Some(snapshot) = snapshot {
@@ -316,15 +389,17 @@ impl Receiver {
             self.publisher.update(|status| status.problems = problems);
             self.publisher.publish(snapshot);
         } else {
-            self.publisher
-                .update(|status| status.first_attempt_done = true);
             self.publisher.set_repair(Repair::Done);
             // Those who make images look at what is there.
             self.publisher.announce();
         }
-        // Another replica has resolved it.
-        self.publisher
-            .update(|status| status.set_resolved(tokio::time::Instant::now()));
+        // The pass of another replica, which may be long ago.
+        let resolved = next.generation.resolved.and_then(|time| self.moment(time));
+        self.publisher.update(|status| {
+            let resolved = resolved.map(tokio::time::Instant::from_std);
+            status.resolved = status.resolved.max(resolved);
+            status.failure = None;
+        });
         let is_held = self.track.subscribe().borrow().lease.is_some();
         self.shown = Some(next);
         if let (true, false, Some(snapshot)) = (is_new, is_held, self.publisher.snapshot()) {
@@ -343,25 +418,21 @@ impl Receiver {
             return Ok(());
         };
         let (store, revision) = (&self.context.store, &shown.revision);
+        let kept = *self.context.history.borrow();
+        let most = kept.revisions.saturating_add(kept.days);
+        let fleet = self.track.membership().fleet();
+        // What it has missed, before the current one.
+        let missed = fleet.fetch_history(store, &revision.catalog, revision.id, most);
+        missed.await?;
         store.serve(revision).await?;
         let own_image = shown.image.as_ref();
         if let Some(image) = own_image.filter(|image| image.revision == revision.id) {
             store.record_image(revision.id, &image.record).await?;
         }
-        store.retire_older(revision).await?;
+        history::trim(&self.context, revision).await;
         self.is_recorded = true;
         Ok(())
     }
-}
-
-/// Whether enough replicas have a generation after this time.
-fn is_enough(prepared: Prepared, waited: Duration) -> bool {
-    let Prepared {
-        replicas, having, ..
-    } = prepared;
-    having >= replicas
-        || (waited >= ALL && having * 2 > replicas)
-        || (waited >= MAJORITY && having * 2 == replicas)
 }
 
 /// Whether both are the same, whether or not their moment is set. After a failover, a
@@ -371,26 +442,4 @@ fn is_same(one: &Generation, other: &Generation) -> bool {
         && one.revision == other.revision
         && one.content == other.content
         && one.image == other.image
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replicas_turn_when_all_have_it_or_most_or_after_long_half() {
-        let enough = |having, replicas, seconds| {
-            let prepared = Prepared {
-                replicas,
-                having,
-                mine: true,
-                has_others: true,
-            };
-            is_enough(prepared, Duration::from_secs(seconds))
-        };
-        assert!(enough(1, 1, 0) && enough(3, 3, 0));
-        assert!(!enough(2, 3, 29) && enough(2, 3, 30));
-        assert!(!enough(1, 2, 89) && enough(1, 2, 90));
-        assert!(!enough(1, 3, 1000) && !enough(2, 5, 1000));
-    }
 }

@@ -3,52 +3,65 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{PassError, Stage};
+use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::membership::Track;
 use crate::ingest::images::make::{make_slim, signing, tags};
 use crate::ingest::images::options::Mirror;
 use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking};
 use crate::snapshot::Snapshot;
-use crate::store::fleet::{FleetError, GenerationId, Lease};
+use crate::store::fleet::{FleetError, GenerationId, Lease, Publication, SourceRevision};
 use crate::store::{self, BlobPin, Encoding, Revision, RevisionId, Store};
 
 /// The longest time until all serve what was announced.
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// Publishes a revision that is kept here: all replicas fetch it, then all turn to it.
-/// Returns once it is served here.
+/// Publishes a revision that is kept here: all replicas fetch it, then all turn to it. With
+/// the revisions that it is made of, if it is curated, and the moment at which its pass
+/// began. Returns once it is served here.
 pub(in crate::ingest) async fn share_revision(
     context: &PassContext,
     (track, lease): (&Track, Lease),
     stages: &StageTracker,
     source: &Source,
-    revision: &Revision,
+    (revision, made_of, began): (&Revision, &[SourceRevision], Instant),
 ) -> Result<(), PassError> {
     let sharing = async {
         let store = &context.store;
         encode(store, revision).await?;
-        let failed = PassError::at::<FleetError>(Stage::Share);
         // With the sums of its encodings.
         let kept = store.kept(&revision.catalog, revision.id).await;
         let kept = kept.map_err(PassError::at(Stage::Share))?;
         let revision = kept.as_ref().unwrap_or(revision);
         let fleet = track.membership().fleet();
         let files = fleet.share_revision(store, revision).await;
-        let files = files.map_err(&failed)?;
+        let files = files.map_err(failed)?;
         let image = match make_image(context, source, track, revision).await {
             Some((image, pins)) => {
                 let parts = fleet.share_image(store, &image).await;
-                Some((image, parts.map_err(&failed)?, pins))
+                Some((image, parts.map_err(failed)?, pins))
             }
             None => None,
         };
-        let image = image.as_ref().map(|(image, parts, _)| (image, parts));
-        let id = fleet.prepare_revision(lease, revision, &files, image).await;
-        let id = id.map_err(&failed)?;
+        let publication = Publication {
+            lease,
+            revision,
+            sources: made_of,
+            files: &files,
+            image: image.as_ref().map(|(image, parts, _)| (image, parts)),
+            past: None,
+            resolved: track.membership().time(began.into_std()),
+        };
+        let ids = fleet.prepare_revisions(&[publication]).await;
         tracing::debug!(revision = %revision.id, "announced to the fleet");
-        wait(track, id).await.map_err(&failed)
+        for id in ids.map_err(failed)? {
+            wait(track, id).await.map_err(failed)?;
+        }
+        Ok(())
     };
     stages.run(Stage::Share, sharing).await
 }
@@ -81,20 +94,28 @@ async fn make_image(
     made.ok()
 }
 
-/// Publishes another image of the revision that all serve.
+fn failed(error: FleetError) -> PassError {
+    fleet_metrics::failed(&error);
+    PassError::at(Stage::Share)(error)
+}
+
+/// Publishes another image of the revision that was published last. `false` when another
+/// revision was published meanwhile.
 pub(in crate::ingest) async fn share_image(
     store: &Store,
     (track, lease): (&Track, Lease),
     revision: RevisionId,
     image: &store::Image,
-) -> Result<(), PassError> {
+) -> Result<bool, PassError> {
     let sharing = async {
         let fleet = track.membership().fleet();
         let parts = fleet.share_image(store, image).await?;
-        let id = fleet.prepare_image(lease, revision, image, &parts).await?;
-        wait(track, id).await
+        match fleet.prepare_image(lease, revision, image, &parts).await? {
+            Some(id) => wait(track, id).await.map(|()| true),
+            None => Ok(false),
+        }
     };
-    sharing.await.map_err(PassError::at(Stage::Share))
+    sharing.await.map_err(failed)
 }
 
 /// Waits until a generation is served here, as `receive` does it.
@@ -106,7 +127,7 @@ async fn wait(track: &Track, id: GenerationId) -> Result<(), FleetError> {
 
 /// Makes all encodings, so that the revision never changes once it is announced: a
 /// replica without one would answer with another entity tag.
-async fn encode(store: &Store, revision: &Revision) -> Result<(), PassError> {
+pub(in crate::ingest) async fn encode(store: &Store, revision: &Revision) -> Result<(), PassError> {
     let (own, of) = (store.clone(), revision.clone());
     let made = blocking(Stage::Share, move || {
         let make = || {

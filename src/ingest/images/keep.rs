@@ -196,17 +196,16 @@ async fn keep(
     let store = &context.store;
     if let Some(holding) = holding {
         // All replicas get it, this one too.
-        share_image(store, holding, id, &record).await?;
-        histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
+        if share_image(store, holding, id, &record).await? {
+            histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
+        } else {
+            release(store, pins).await?;
+        }
         return Ok(true);
     }
     let recorded = store.record_image(id, &record).await;
     if !recorded.map_err(PassError::at(Stage::Publish))? {
-        // The revision was replaced; the next one gets its own image.
-        let blobs: Vec<_> = pins.iter().map(BlobPin::digest).collect();
-        drop(pins);
-        let released = store.release_blobs(&blobs).await;
-        released.map_err(PassError::at(Stage::Publish))?;
+        release(store, pins).await?;
         return Ok(false);
     }
     drop(pins);
@@ -223,6 +222,14 @@ async fn keep(
     publisher.publish(image);
     histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
     Ok(true)
+}
+
+/// Gives up an image whose revision was replaced: the next one gets its own.
+async fn release(store: &Store, pins: Vec<BlobPin>) -> Result<(), PassError> {
+    let blobs: Vec<_> = pins.iter().map(BlobPin::digest).collect();
+    drop(pins);
+    let released = store.release_blobs(&blobs).await;
+    released.map_err(PassError::at(Stage::Publish))
 }
 
 /// Opens an image. Each of its blobs is looked up and mapped, and it may have

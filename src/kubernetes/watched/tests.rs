@@ -1,6 +1,7 @@
 //! Lists and watches beside an API server in memory.
 
 use std::convert::Infallible;
+use std::io;
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -23,23 +24,36 @@ struct Server {
     lists: Vec<Value>,
     watches: Vec<Option<Value>>,
     asked: Mutex<Vec<String>>,
+    /// How long nothing listens after a list, until when, and how often that was noticed.
+    outage: Duration,
+    gone_until: Mutex<Option<Instant>>,
+    refused: Mutex<usize>,
 }
 
 impl Server {
     fn start(lists: &[Value], watches: &[Option<Value>]) -> Arc<Self> {
+        Self::start_with(lists, watches, Duration::ZERO)
+    }
+
+    fn start_with(lists: &[Value], watches: &[Option<Value>], outage: Duration) -> Arc<Self> {
         Arc::new(Self {
+            outage,
             lists: lists.to_vec(),
             watches: watches.to_vec(),
             asked: Mutex::default(),
+            gone_until: Mutex::default(),
+            refused: Mutex::default(),
         })
     }
 
     fn watched(self: &Arc<Self>) -> Watched {
         let server = Arc::clone(self);
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (code, body) = server.answer(&request.uri().to_string());
-            let answer = Response::builder().status(code).body(body).unwrap();
-            async move { Ok::<_, Infallible>(answer) }
+            let answer = server.reach().map(|()| {
+                let (code, body) = server.answer(&request.uri().to_string());
+                Response::builder().status(code).body(body).unwrap()
+            });
+            std::future::ready(answer)
         });
         Watched {
             client: Client::new(service, "default"),
@@ -53,6 +67,19 @@ impl Server {
         }
     }
 
+    /// Fails while nothing listens.
+    fn reach(&self) -> io::Result<()> {
+        if self
+            .gone_until
+            .lock()
+            .is_some_and(|until| Instant::now() < until)
+        {
+            *self.refused.lock() += 1;
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        Ok(())
+    }
+
     fn answer(&self, uri: &str) -> (u16, BoxBody<Bytes, Infallible>) {
         let mut asked = self.asked.lock();
         let is_watch = uri.contains("watch=true");
@@ -62,6 +89,7 @@ impl Server {
         let before = before.count();
         asked.push(uri.to_owned());
         if !is_watch {
+            *self.gone_until.lock() = Some(Instant::now() + self.outage);
             let list = &self.lists[before.min(self.lists.len() - 1)];
             let code = list["code"].as_u64().unwrap_or(200);
             let body = Full::new(list.to_string().into()).boxed();
@@ -206,6 +234,40 @@ async fn objects_that_are_no_longer_watched_do_not_fail() {
     let server = Server::start(&[status(403)], &[None]);
     let failures = failures_after(server.watched(), Duration::from_mins(1)).await;
     assert_eq!(failures, ((1, true), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_without_the_api_server_keeps_the_objects_and_then_none_is_missed() {
+    let changed = json!({"type": "MODIFIED", "object": object("a", "2")});
+    let events = [Some(changed), None];
+    let hour = Duration::from_hours(1);
+    let server = Server::start_with(&[list("1", &["a"])], &events, hour);
+    let (failures, health) = health::channel(Events::none());
+    let watched = Watched {
+        failures,
+        ..server.watched()
+    };
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let mut objects = watched.start(&tasks, &stop);
+    let version = |objects: &Option<Objects>| {
+        let known = objects.as_ref().unwrap();
+        known["a"].metadata.resource_version.clone().unwrap()
+    };
+    objects.changed().await.unwrap();
+    let back = server.gone_until.lock().unwrap();
+    tokio::time::sleep_until(back - Duration::from_secs(1)).await;
+    assert_eq!(version(&objects.borrow_and_update()), "1");
+    assert_eq!(health.borrow().len(), 1);
+    objects.changed().await.unwrap();
+    let late = back.elapsed();
+    assert!(late <= LONGEST_PAUSE.mul_f64(1.25), "{late:?}");
+    assert_eq!(version(&objects.borrow()), "2");
+    assert!(health.borrow().is_empty());
+    // Asked ever more rarely, and from where it was.
+    let refused = *server.refused.lock();
+    assert!((100..=170).contains(&refused), "{refused}");
+    assert_eq!(server.asked("limit="), 1);
+    stop.cancel();
 }
 
 #[test]

@@ -90,10 +90,14 @@ pub fn router(
 
 /// Ready after one attempt per catalog: a load from the store or a pass, even if
 /// it failed. One bad catalog must not hold back the others, so damage of stored
-/// files is told and changes nothing, and so are failures of the cluster. Catalogs that a reload adds later do not
-/// change it either. A replica of a fleet is not ready while it lags behind the others.
+/// files is told and changes nothing, and so are failures of the cluster. Only without
+/// the first list of the cluster's catalogs it is not ready: it would replace one that
+/// has them. Catalogs that a reload adds later do not change it either. A replica of a fleet is not ready while it lags behind the others.
 async fn ready(State(admin): State<Admin>) -> Response {
-    if admin.ready.load(Ordering::Relaxed) || admin.catalogs.first_attempts_done() {
+    let awaits_cluster = admin.catalogs.awaits_cluster();
+    if admin.ready.load(Ordering::Relaxed)
+        || !awaits_cluster && admin.catalogs.first_attempts_done()
+    {
         admin.ready.store(true, Ordering::Relaxed);
         if let Some(problem) = admin.fleet().and_then(|fleet| fleet.unready()) {
             return (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")).into_response();
@@ -108,15 +112,23 @@ async fn ready(State(admin): State<Admin>) -> Response {
             text.push_str("; ");
             text.push_str(problem);
         }
+        if let Some(panicked) = admin.fleet().and_then(|fleet| fleet.panicked()) {
+            text.push_str("; ");
+            text.push_str(&panicked);
+        }
         text.push('\n');
         return text.into_response();
     }
     let waiting = names(&admin.catalogs, |status| !status.first_attempt_done);
-    (
-        StatusCode::SERVICE_UNAVAILABLE,
-        format!("waiting for the first attempt: {waiting}\n"),
-    )
-        .into_response()
+    let mut text = Vec::new();
+    if awaits_cluster {
+        text.push("waiting for the catalogs of the cluster".to_owned());
+        text.extend(admin.cluster_problems().values().cloned());
+    }
+    if !waiting.is_empty() {
+        text.push(format!("waiting for the first attempt: {waiting}"));
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, text.join("; ") + "\n").into_response()
 }
 
 /// The names of the catalogs in a state.

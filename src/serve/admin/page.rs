@@ -9,7 +9,7 @@ use http::header::{
 };
 use maud::{DOCTYPE, Markup, html};
 
-use crate::serve::admin::status::{CatalogStatus, Status};
+use crate::serve::admin::status::{CatalogStatus, FleetDocument, Status};
 use crate::serve::http::date;
 use crate::snapshot::{Damaged, PassHour, Repair, State};
 
@@ -117,6 +117,7 @@ fn render(status: &Status) -> Markup {
                             }
                         }
                     }
+                    @if let Some(fleet) = &status.fleet { (replica(fleet)) }
                     h2 { "Catalogs" }
                     div.scroll role="region" aria-label="Catalogs" tabindex="0" {
                         table {
@@ -129,6 +130,36 @@ fn render(status: &Status) -> Markup {
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// The place of this replica in its fleet.
+fn replica(fleet: &FleetDocument) -> Markup {
+    let names = |names: &[String]| match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    };
+    html! {
+        h2 { "Fleet" }
+        dl.facts {
+            dt { "Name" } dd { (fleet.name) }
+            dt { "Live replicas" } dd { (fleet.replicas) }
+            dt { "Database" }
+            dd {
+                (fleet.database)
+                @if let Some(answered) = fleet.answered {
+                    ", answered " (date(&humantime::format_rfc3339_seconds(answered).to_string()))
+                }
+                @if let Some(error) = &fleet.error { ": " (error) }
+            }
+            dt { "Objects" } dd { (fleet.objects) }
+            dt { "Follows" } dd { (names(&fleet.follows)) }
+            dt { "Behind with" } dd { (names(&fleet.behind)) }
+            @for (catalog, reason) in &fleet.waits { dt { (catalog) " waits" } dd { (reason) } }
+            @for (task, times) in &fleet.panics {
+                dt { "Panicked and started again" } dd { (task) ", " (times) " times" }
             }
         }
     }
@@ -261,6 +292,33 @@ mod tests {
         };
         let text = damaged("today", &damage).into_string();
         for part in ["found today, being read again", "<li>lines: cut</li>"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_page_tells_why_a_replica_waits() {
+        let fleet = FleetDocument {
+            name: "almanac-0".to_owned(),
+            database: "db.example/almanac".to_owned(),
+            objects: "s3://catalogs/almanac".to_owned(),
+            replicas: 3,
+            follows: vec!["b".to_owned(), "c".to_owned()],
+            behind: vec!["a".to_owned()],
+            waits: BTreeMap::from([("a".to_owned(), "no space <left>".to_owned())]),
+            panics: BTreeMap::from([("receive of a".to_owned(), 2)]),
+            answered: Some(SystemTime::UNIX_EPOCH),
+            error: Some("refused".to_owned()),
+        };
+        let text = replica(&fleet).into_string();
+        for part in [
+            "<dt>Live replicas</dt><dd>3</dd>",
+            "<dt>Follows</dt><dd>b, c</dd>",
+            "<dt>Behind with</dt><dd>a</dd>",
+            "<dt>a waits</dt><dd>no space &lt;left&gt;</dd>",
+            "<dd>receive of a, 2 times</dd>",
+            "</time>: refused</dd>",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

@@ -41,15 +41,20 @@ pub(super) struct Status {
 
 #[derive(Serialize)]
 pub(super) struct FleetDocument {
-    name: String,
-    database: String,
-    objects: String,
-    replicas: usize,
-    follows: Vec<String>,
-    behind: Vec<String>,
+    pub(super) name: String,
+    pub(super) database: String,
+    pub(super) objects: String,
+    pub(super) replicas: usize,
+    pub(super) follows: Vec<String>,
+    pub(super) behind: Vec<String>,
+    /// Why clients do not see the newest revision yet, by catalog.
+    pub(super) waits: BTreeMap<String, String>,
+    /// How often tasks have panicked and were started again.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) panics: BTreeMap<String, u32>,
     #[serde(serialize_with = "serialize_option")]
-    answered: Option<SystemTime>,
-    error: Option<String>,
+    pub(super) answered: Option<SystemTime>,
+    pub(super) error: Option<String>,
 }
 
 /// The state of the configuration.
@@ -197,6 +202,10 @@ impl FleetDocument {
             replicas: status.replicas,
             follows: names(status.follows),
             behind: names(status.behind),
+            waits: (status.waits.into_iter())
+                .map(|(name, reason)| (name.to_string(), reason))
+                .collect(),
+            panics: status.panics,
             answered: status.answered,
             error: status.error,
         }

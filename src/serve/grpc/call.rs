@@ -214,6 +214,9 @@ fn authority(request: &Request) -> &str {
 }
 
 fn no_catalog(catalogs: &Catalogs, request: &Request) -> Status {
+    if catalogs.awaits_cluster() {
+        return Status::unavailable("the catalogs of the cluster are not known yet");
+    }
     let catalogs = catalogs.all();
     let names = catalogs.iter().map(|catalog| catalog.name.as_str());
     Status::not_found(format!(

@@ -154,6 +154,7 @@ impl Service {
             async move {
                 let mut publications = self.catalogs.publications();
                 let Renewal {
+                    earliest,
                     quiet,
                     half_asked,
                     latest,
@@ -169,6 +170,7 @@ impl Service {
                     if !session.outdated(&self.catalogs) {
                         continue;
                     }
+                    tokio::time::sleep(earliest).await;
                     session.released().await;
                     let closed = async {
                         while !session.close_if(is_quiet) {

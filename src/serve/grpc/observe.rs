@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::response::Response;
 use tonic::{Code, Status};
@@ -25,7 +24,6 @@ pub(super) struct Call {
     pub(super) span: Span,
     /// The catalog, once it is known.
     pub(super) catalog: Option<Arc<Catalog>>,
-    began: Instant,
     in_flight: Arc<InFlight>,
 }
 
@@ -54,7 +52,6 @@ impl Call {
             method,
             span,
             catalog: None,
-            began: Instant::now(),
             in_flight: Arc::clone(in_flight),
         }
     }
@@ -78,7 +75,7 @@ impl Call {
             ("code", &*label),
         ];
         let metrics = RequestMetrics::of(Api::Grpc, &labels);
-        metrics.count(self.began.elapsed().as_secs_f64());
+        metrics.count(self.in_flight.began().elapsed().as_secs_f64());
         let span = self.span;
         // The log line costs more than the counters, and is off by default.
         if span.is_disabled() {

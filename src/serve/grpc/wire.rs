@@ -177,9 +177,8 @@ fn is_grpc(kind: &str) -> bool {
 /// client that does not read holds no copies.
 pub(super) fn unary(message: Message) -> Response {
     let prefix = Bytes::copy_from_slice(&prefix(length(&message)));
-    let mut parts = VecDeque::with_capacity(1 + message.parts.len());
-    parts.push_back(prefix);
-    parts.extend(message.parts);
+    let mut parts = VecDeque::from(message.parts);
+    parts.push_front(prefix);
     respond(Slices::new(parts))
 }
 

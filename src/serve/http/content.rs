@@ -82,9 +82,13 @@ pub(super) fn find(
 ) -> Result<Arc<Snapshot>, HttpRejection> {
     let name: CatalogName = name.parse().map_err(HttpRejection::Name)?;
     let unknown = |problem| HttpRejection::UnknownCatalog(Box::new(problem));
-    let catalog = catalogs
-        .get(name.as_str())
-        .ok_or_else(|| unknown(Problem::unknown_catalog(&name, catalogs, reader)))?;
+    let Some(catalog) = catalogs.get(name.as_str()) else {
+        if catalogs.awaits_cluster() {
+            return Err(HttpRejection::NotLoaded(name));
+        }
+        let problem = Problem::unknown_catalog(&name, catalogs, reader);
+        return Err(unknown(problem));
+    };
     if catalog.routing.withheld {
         return Err(unknown(Problem::withheld(&name)));
     }

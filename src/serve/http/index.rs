@@ -21,6 +21,8 @@ pub(super) fn routes() -> Router<Catalogs> {
     Router::new()
         .route("/", any(list))
         .route("/catalogs", any(list))
+        // Browsers get a page from the two before.
+        .route("/api/v1/catalogs", any(list))
         .route("/catalogs/{name}", any(one))
 }
 

@@ -246,7 +246,28 @@ fn router(
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use futures_util::FutureExt as _;
+    use tower::ServiceExt as _;
+
     use super::*;
+    use crate::snapshot::Routing;
+    use crate::snapshot::testing::Stored;
+
+    #[tokio::test]
+    async fn a_small_page_of_packages_waits_for_no_worker() {
+        let stored = Stored::new(&"a".parse().unwrap(), "file:/a").await;
+        let (catalogs, publishers) =
+            Catalogs::new([("a".parse().unwrap(), Routing::default())], None);
+        publishers[0].publish(stored.open());
+        let (access, pages) = (Access::default(), PageOptions::default());
+        let service = Service::new(catalogs, access, Origins::None, pages, None, Router::new());
+        let path = "/catalogs/a/api/v1/packages";
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        // Work on another thread would not end before the first look.
+        let response = service.into_routes().oneshot(request).now_or_never();
+        assert_eq!(response.unwrap().unwrap().status(), StatusCode::OK);
+    }
 
     #[test]
     fn only_plain_paths_are_read() {

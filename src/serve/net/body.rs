@@ -63,15 +63,15 @@ impl Slices {
     fn piece(&mut self) -> Option<Bytes> {
         let (mut together, mut length) = (0, 0);
         for part in &self.parts {
-            length += part.len();
             // A part of this size is sent without a copy.
-            if length > SMALL || part.len() == SMALL {
+            if length + part.len() > SMALL || part.len() == SMALL {
                 break;
             }
+            length += part.len();
             together += 1;
         }
         if together > 1 {
-            let mut piece = BytesMut::with_capacity(SMALL);
+            let mut piece = BytesMut::with_capacity(length);
             for part in self.parts.drain(..together) {
                 piece.extend_from_slice(&part);
             }

@@ -30,6 +30,9 @@ pub struct Limits {
 /// When a gRPC connection that sees an old revision is asked to close.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewal {
+    /// Not before this time: in a fleet, the client may come to another replica, which
+    /// shows the new content a moment later.
+    pub earliest: Duration,
     /// After no bytes have moved for this long. OLM requests one package after
     /// the other while it reads the list of bundles, with pauses of the network
     /// and of a busy machine.
@@ -60,9 +63,21 @@ impl Default for Limits {
     }
 }
 
+impl Renewal {
+    /// The same for a replica of a fleet.
+    #[must_use]
+    pub fn of_fleet(self) -> Self {
+        Self {
+            earliest: Duration::from_millis(250),
+            ..self
+        }
+    }
+}
+
 impl Default for Renewal {
     fn default() -> Self {
         Self {
+            earliest: Duration::ZERO,
             quiet: Duration::from_millis(400),
             half_asked: Duration::from_secs(5),
             latest: Duration::from_secs(30),

@@ -153,9 +153,11 @@ impl Repository {
 
     /// All images that can be pulled by digest: current, previous and next ones.
     fn images(&self) -> impl Iterator<Item = &Arc<Image>> {
-        let current = self.parts.iter().map(|part| &part.shown.current);
-        let previous = self.parts.iter().map(|part| &part.shown.previous);
-        let next = self.parts.iter().map(|part| &part.shown.next);
-        current.chain(previous).chain(next).flatten()
+        let shown = || self.parts.iter().map(|part| &part.shown);
+        let current = shown().filter_map(|shown| shown.current.as_ref());
+        let previous = shown().flat_map(|shown| &shown.previous);
+        let next = shown().filter_map(|shown| shown.next.as_ref());
+        let previous = previous.map(|replaced| &replaced.image);
+        current.chain(previous).chain(next)
     }
 }

@@ -4,11 +4,12 @@
 //! that no row names after a day. These are marked, and go an hour later; whoever
 //! needs one meanwhile uploads it under another name.
 
-use sqlx::Row as _;
+use sqlx::{Connection as _, Row as _};
 
-use crate::store::fleet::connect::Fleet;
 use crate::store::fleet::error::FleetError;
-use crate::store::fleet::upload::key;
+use crate::store::fleet::pool::Fleet;
+use crate::store::fleet::session::limited;
+use crate::store::fleet::upload::{OBJECTS, key, parse_key};
 use ::images::digest::Digest;
 
 /// Keeps two replicas from doing the same. Each step is safe beside itself.
@@ -23,12 +24,14 @@ pub struct Collected {
     pub generations: u64,
     /// Objects that are marked now.
     pub marked: u64,
+    /// Objects without a row that are marked now.
+    pub strays: u64,
     /// Objects that are gone from the bucket.
     pub objects: u64,
 }
 
 /// Each with what it does, in this order.
-const STEPS: [(&str, &str); 6] = [
+const STEPS: [(&str, &str); 9] = [
     (
         "forget replicas that are gone",
         "DELETE FROM replicas WHERE expires < clock_timestamp() - interval '1 hour'",
@@ -37,6 +40,15 @@ const STEPS: [(&str, &str); 6] = [
         "note wanted catalogs",
         "UPDATE tracks SET wanted = clock_timestamp() WHERE id IN (
            SELECT unnest(wants) FROM replicas)",
+    ),
+    // A track may have begun with what another one served.
+    (
+        "move revisions to the track that serves them",
+        "WITH old AS (SELECT id FROM tracks WHERE wanted < clock_timestamp() - interval '1 day')
+         UPDATE revisions r SET track = g.track
+         FROM generations g LEFT JOIN images i ON i.id = g.image
+         WHERE r.id IN (g.revision, i.revision) AND r.track IN (SELECT id FROM old)
+           AND g.track NOT IN (SELECT id FROM old)",
     ),
     (
         "forget catalogs that nobody wants",
@@ -61,14 +73,42 @@ const STEPS: [(&str, &str); 6] = [
          WHERE NOT EXISTS (SELECT 1 FROM generations g WHERE g.revision = r.id)
            AND NOT EXISTS (SELECT 1 FROM images i WHERE i.revision = r.id)",
     ),
+    (
+        "forget the history of catalogs that are gone",
+        "DELETE FROM history h WHERE NOT EXISTS (
+           SELECT 1 FROM tracks t WHERE t.catalog = h.catalog)",
+    ),
+    // Replicas keep what `[history]` says.
+    (
+        "trim the history",
+        "DELETE FROM history h WHERE h.revision < (
+           SELECT revision FROM history n WHERE n.catalog = h.catalog
+           ORDER BY revision DESC OFFSET 999 LIMIT 1)",
+    ),
 ];
 
 impl Fleet {
     /// Removes what no replica needs. `None` when another replica does so now.
+    ///
+    /// # Errors
+    /// The first one, after all has been tried that can be.
     pub async fn collect(&self) -> Result<Option<Collected>, FleetError> {
+        let Some(mut collected) = limited(self.forget()).await? else {
+            return Ok(None);
+        };
+        if self.is_list_due().await? {
+            collected.strays = self.mark_strays().await?;
+        }
+        collected.objects = self.remove_marked().await?;
+        Ok(Some(collected))
+    }
+
+    /// Removes rows, and marks objects.
+    async fn forget(&self) -> Result<Option<Collected>, FleetError> {
         let mut collected = Collected::default();
         let action = "collect";
-        let begun = self.pool.begin().await;
+        let mut session = self.session(action).await?;
+        let begun = session.begin().await;
         let mut transaction = begun.map_err(FleetError::sql(action))?;
         let alone: bool = sqlx::query_scalar("SELECT pg_try_advisory_xact_lock($1)")
             .bind(LOCK)
@@ -85,15 +125,21 @@ impl Fleet {
                 collected.generations = rows;
             }
         }
-        // A publisher touches what it names in its own transaction: either this finds
-        // nothing, or the publisher finds that the object is going.
+        // A publisher touches objects in its own transaction before it names them: either
+        // this finds nothing, or the publisher finds that the object is going.
         let marked = sqlx::query(
-            "UPDATE objects o SET state = 'going', touched = clock_timestamp()
-             WHERE state <> 'going' AND touched < clock_timestamp() - interval '1 day'
-               AND NOT EXISTS (SELECT 1 FROM files f
-                 WHERE f.digest = o.digest AND f.incarnation = o.incarnation)
-               AND NOT EXISTS (SELECT 1 FROM image_parts p
-                 WHERE p.digest = o.digest AND p.incarnation = o.incarnation)",
+            "WITH unused AS (
+               SELECT digest, incarnation FROM objects o
+               WHERE state <> 'going' AND touched < clock_timestamp() - interval '1 day'
+                 AND NOT EXISTS (SELECT 1 FROM files f
+                   WHERE f.digest = o.digest AND f.incarnation = o.incarnation)
+                 AND NOT EXISTS (SELECT 1 FROM image_parts p
+                   WHERE p.digest = o.digest AND p.incarnation = o.incarnation)
+                 AND NOT EXISTS (SELECT 1 FROM history h
+                   WHERE h.digest = o.digest AND h.incarnation = o.incarnation)
+               ORDER BY digest, incarnation FOR UPDATE SKIP LOCKED)
+             UPDATE objects o SET state = 'going', touched = clock_timestamp() FROM unused u
+             WHERE o.digest = u.digest AND o.incarnation = u.incarnation",
         );
         let marked = marked.execute(&mut *transaction).await;
         collected.marked = marked
@@ -101,18 +147,55 @@ impl Fleet {
             .rows_affected();
         let committed = transaction.commit().await;
         committed.map_err(FleetError::sql(action))?;
-        collected.objects = self.remove_marked().await?;
+        session.release();
         Ok(Some(collected))
+    }
+
+    /// Whether the bucket was not listed for a week. Only one replica is told so.
+    async fn is_list_due(&self) -> Result<bool, FleetError> {
+        let statement = sqlx::query(
+            "UPDATE fleet SET listed = clock_timestamp()
+             WHERE listed < clock_timestamp() - interval '7 days'",
+        );
+        Ok(self
+            .execute("note the list of the bucket", statement)
+            .await?
+            > 0)
+    }
+
+    /// Marks objects that no row knows, such as those of a database that lost commits. The
+    /// marked row keeps their names from being used meanwhile.
+    async fn mark_strays(&self) -> Result<u64, FleetError> {
+        let mut pages = self.bucket.list(OBJECTS);
+        let mut marked = 0;
+        while let Some(keys) = pages.next().await? {
+            let named: Vec<_> = keys.iter().filter_map(|key| parse_key(key)).collect();
+            let digests = named.iter().map(|(digest, _)| digest.as_bytes().to_vec());
+            let incarnations = named.iter().map(|(_, incarnation)| *incarnation);
+            let statement = sqlx::query(
+                "INSERT INTO objects (digest, incarnation, size, coding, state)
+                 SELECT *, 0, 'identity', 'going' FROM unnest($1::bytea[], $2::bigint[])
+                 ON CONFLICT DO NOTHING",
+            );
+            let statement = statement
+                .bind(digests.collect::<Vec<_>>())
+                .bind(incarnations.collect::<Vec<_>>());
+            marked += self
+                .execute("mark objects without a row", statement)
+                .await?;
+        }
+        Ok(marked)
     }
 
     async fn remove_marked(&self) -> Result<u64, FleetError> {
         let query = sqlx::query(
             "SELECT digest, incarnation FROM objects
-             WHERE state = 'going' AND touched < clock_timestamp() - interval '1 hour' LIMIT $1",
+             WHERE state = 'going' AND touched < clock_timestamp() - interval '1 hour'
+             ORDER BY touched LIMIT $1",
         );
-        let rows = query.bind(MOST).fetch_all(&self.pool).await;
-        let rows = rows.map_err(FleetError::sql("list marked objects"))?;
+        let rows = self.rows("list marked objects", query.bind(MOST)).await?;
         let mut removed = 0;
+        let mut failed = None;
         for row in &rows {
             let digest: &[u8] = row.get("digest");
             let incarnation: i64 = row.get("incarnation");
@@ -122,15 +205,31 @@ impl Fleet {
             // The bytes first: a row without them is tried again, bytes without a row
             // would stay for good.
             let key = key(&Digest::from_bytes(bytes), incarnation);
-            self.bucket.delete(&key).await?;
-            let statement = sqlx::query(
-                "DELETE FROM objects WHERE digest = $1 AND incarnation = $2 AND state = 'going'",
-            );
-            let statement = statement.bind(digest).bind(incarnation);
-            let done = statement.execute(&self.pool).await;
-            done.map_err(FleetError::sql("forget an object"))?;
-            removed += 1;
+            match self.bucket.delete(&key).await {
+                Ok(()) => {
+                    let statement = "DELETE FROM objects
+                        WHERE digest = $1 AND incarnation = $2 AND state = 'going'";
+                    let statement = sqlx::query(statement).bind(digest).bind(incarnation);
+                    self.execute("forget an object", statement).await?;
+                    removed += 1;
+                }
+                Err(error) => {
+                    // A rule may protect this one: others come first the next time.
+                    let statement = "UPDATE objects SET touched = clock_timestamp()
+                        WHERE digest = $1 AND incarnation = $2 AND state = 'going'";
+                    let statement = sqlx::query(statement).bind(digest).bind(incarnation);
+                    self.execute("put an object off", statement).await?;
+                    let is_temporary = error.is_temporary();
+                    failed.get_or_insert(error);
+                    if is_temporary {
+                        break;
+                    }
+                }
+            }
         }
-        Ok(removed)
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(removed),
+        }
     }
 }

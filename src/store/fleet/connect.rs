@@ -1,72 +1,69 @@
-//! Opens the database and the bucket of a fleet, and refuses those of others.
+//! Prepares the database and the bucket of a fleet, and refuses those of others.
 
 use std::borrow::Cow;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use sqlx::SqlStr;
+use sqlx::error::DatabaseError;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgListener, PgPool, PgPoolOptions};
 use sqlx::{Executor as _, Row as _};
 
-use crate::objects::{Bucket, Put};
+use crate::objects::Put;
 use crate::store::Store;
 use crate::store::disk::{DiskError, sync_folder};
 use crate::store::fleet::error::FleetError;
+use crate::store::fleet::pool::{CONNECT, Fleet, pool};
+use crate::store::fleet::session::limited;
 use crate::store::fleet::settings::Settings;
 
 /// Version, description and text of each file in `migrations/postgres`. A published
 /// file never changes.
-const MIGRATIONS: [(i64, &str, &str); 1] = [(
-    1,
-    "fleet",
-    include_str!("../../../migrations/postgres/0001_fleet.sql"),
-)];
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (
+        1,
+        "fleet",
+        include_str!("../../../migrations/postgres/0001_fleet.sql"),
+    ),
+    (
+        2,
+        "history",
+        include_str!("../../../migrations/postgres/0002_history.sql"),
+    ),
+];
 /// The object that names the fleet of a bucket.
 const MARKER: &str = "fleet";
+/// A change of a table that waits for others keeps the beats of all replicas waiting.
+const PATIENT: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '10s'";
+/// The object that is written and removed to see whether that is allowed.
+const PROBE: &str = "probe";
 /// The file in a data folder that names the fleet whose numbers it has.
 const OWNER: &str = "fleet";
 /// Notifications of changes.
 pub(super) const CHANNEL: &str = "almanac";
 /// The content of the one that asks for retries.
 pub const RETRY: &str = "retry";
-const MAX_CONNECTIONS: u32 = 4;
-const CONNECT: Duration = Duration::from_secs(5);
-/// A holder that stops inside a transaction keeps its rows locked, and nobody takes
-/// over. A statement here takes milliseconds.
-const GUARDS: &str = "SET idle_in_transaction_session_timeout = '2s'; SET lock_timeout = '3s'; \
-    SET statement_timeout = '5s'";
-
-/// What the replicas of a fleet share. Cheap to clone.
-#[derive(Clone)]
-pub struct Fleet {
-    pub(super) pool: PgPool,
-    pub(super) bucket: Bucket,
-    pub(super) name: Arc<str>,
-}
+/// The tables that replicas change, and the rights for that.
+const TABLES: [&str; 12] = [
+    "fleet",
+    "files",
+    "generations",
+    "history",
+    "image_parts",
+    "images",
+    "leases",
+    "objects",
+    "receipts",
+    "replicas",
+    "revisions",
+    "tracks",
+];
+const SEQUENCES: [&str; 2] = ["incarnations", "revisions_id_seq"];
+const SEQUENCE_RIGHTS: [&str; 3] = ["SELECT", "UPDATE", "USAGE"];
+const RIGHTS: [&str; 4] = ["SELECT", "INSERT", "UPDATE", "DELETE"];
 
 impl Fleet {
-    /// Sets up the connections. Nothing is asked yet.
-    ///
-    /// # Errors
-    /// When a file of the settings cannot be used.
-    pub fn open(settings: &Settings) -> Result<Self, FleetError> {
-        let connection = settings.connection().map_err(FleetError::Refused)?;
-        let guarded = PgPoolOptions::new()
-            .max_connections(MAX_CONNECTIONS)
-            .acquire_timeout(CONNECT)
-            .after_connect(|connection, _| {
-                Box::pin(async move { connection.execute(GUARDS).await.map(drop) })
-            });
-        Ok(Self {
-            pool: guarded.connect_lazy_with(connection),
-            bucket: Bucket::new(&settings.objects).map_err(FleetError::Refused)?,
-            name: settings.name.as_str().into(),
-        })
-    }
-
     /// Checks that the database has this version's tables, and that the bucket is of
     /// the same fleet: the first one writes its mark. Returns the name of the fleet.
     ///
@@ -80,13 +77,12 @@ impl Fleet {
 
     /// As [`Fleet::check`], of the database alone.
     pub async fn check_database(&self) -> Result<String, FleetError> {
-        let query = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL
-                     AND to_regclass('fleet') IS NOT NULL AND to_regclass('generations') IS NOT NULL";
-        let prepared: bool = sqlx::query_scalar(query)
-            .fetch_one(&self.pool)
-            .await
-            .map_err(FleetError::sql("look for the tables"))?;
-        if !prepared {
+        let query = sqlx::query(
+            "SELECT to_regclass('_sqlx_migrations') IS NOT NULL
+             AND to_regclass('fleet') IS NOT NULL AND to_regclass('generations') IS NOT NULL",
+        );
+        let prepared = self.row("look for the tables", query).await?;
+        if !prepared.get::<bool, _>(0) {
             return Err(FleetError::Refused(
                 "the database has no tables of almanac: run `almanac migrate` with the same \
                  configuration"
@@ -94,8 +90,7 @@ impl Fleet {
             ));
         }
         let rows = sqlx::query("SELECT version, checksum FROM _sqlx_migrations WHERE success");
-        let rows = rows.fetch_all(&self.pool).await;
-        let rows = rows.map_err(FleetError::sql("look up the migrations"))?;
+        let rows = self.rows("look up the migrations", rows).await?;
         for migration in migrator().iter() {
             let found = rows
                 .iter()
@@ -113,10 +108,44 @@ impl Fleet {
                 Some(_) => {}
             }
         }
-        let row = sqlx::query("SELECT id, needs FROM fleet").fetch_one(&self.pool);
-        let row = row.await.map_err(FleetError::sql("look up the fleet"))?;
+        let row = sqlx::query("SELECT id, needs FROM fleet");
+        let row = self.find("look up the fleet", row).await?;
+        let row = row.ok_or(FleetError::NoFleet)?;
         refuse_newer(row.get("needs"))?;
+        self.check_rights().await?;
         Ok(row.get("id"))
+    }
+
+    /// Checks that rows can be written.
+    async fn check_rights(&self) -> Result<(), FleetError> {
+        let query = sqlx::query(
+            "SELECT current_setting('transaction_read_only') = 'on',
+               ARRAY(SELECT p || ' on ' || string_agg(t, ', ' ORDER BY t)
+                 FROM unnest($1::text[]) t, unnest($2::text[]) p
+                 WHERE NOT has_table_privilege(t, p) GROUP BY p ORDER BY p),
+               ARRAY(SELECT p || ' on ' || string_agg(s, ', ' ORDER BY s)
+                 FROM unnest($3::text[]) s, unnest($4::text[]) p
+                 WHERE NOT has_sequence_privilege(s, p) GROUP BY p ORDER BY p)",
+        );
+        let query = query.bind(&TABLES[..]).bind(&RIGHTS[..]);
+        let query = query.bind(&SEQUENCES[..]).bind(&SEQUENCE_RIGHTS[..]);
+        let row = self.row("look up the rights", query).await?;
+        if row.get(0) {
+            return Err(FleetError::Refused(
+                "the database takes no changes: name the primary in database, not a copy of it"
+                    .into(),
+            ));
+        }
+        let mut missing: Vec<String> = row.get(1);
+        missing.append(&mut row.get(2));
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(FleetError::Refused(format!(
+            "let the owner of the tables grant SELECT, INSERT, UPDATE and DELETE on all tables, and \
+             USAGE, SELECT and UPDATE on all sequences, to the user of the database, who lacks {}",
+            missing.join("; ")
+        )))
     }
 
     async fn check_bucket(&self, id: &str) -> Result<(), FleetError> {
@@ -140,8 +169,11 @@ impl Fleet {
                 self.bucket.location()
             )));
         }
-        let own = self.bucket.list(MARKER).await?;
-        if !own.iter().any(|key| key == MARKER) {
+        // An object that nobody removes fails a collection, a day later.
+        let nothing = self.bucket.put(PROBE, Bytes::new(), Put::Replace);
+        nothing.await?;
+        self.bucket.delete(PROBE).await?;
+        if !self.bucket.lists(MARKER).await? {
             return Err(FleetError::Refused(format!(
                 "the list of {} lacks an object that is there: allow s3:ListBucket on the prefix",
                 self.bucket.location()
@@ -152,25 +184,23 @@ impl Fleet {
 
     /// Hears of changes, until the connection breaks.
     pub async fn listen(&self) -> Result<PgListener, FleetError> {
+        // A connection of its own: it is never idle, and may be dead without a sign.
+        let pool = pool(1).connect_lazy_with((*self.pool.connect_options()).clone());
         let listening = async {
-            let mut listener = PgListener::connect_with(&self.pool).await?;
+            let mut listener = PgListener::connect_with(&pool).await?;
             listener.eager_reconnect(false);
             listener.listen(CHANNEL).await?;
             Ok(listener)
         };
-        listening.await.map_err(FleetError::sql("listen"))
+        let listening = async { listening.await.map_err(FleetError::sql("listen")) };
+        limited(listening).await
     }
 
     /// Asks all replicas to retry at once what fails.
     pub async fn ask_for_retries(&self) -> Result<(), FleetError> {
         let query = sqlx::query("SELECT pg_notify($1, $2)");
-        let done = query.bind(CHANNEL).bind(RETRY).execute(&self.pool).await;
-        done.map(drop).map_err(FleetError::sql("notify"))
-    }
-
-    /// Closes the connections.
-    pub async fn close(&self) {
-        self.pool.close().await;
+        let query = query.bind(CHANNEL).bind(RETRY);
+        self.execute("notify", query).await.map(drop)
     }
 }
 
@@ -180,7 +210,10 @@ pub async fn migrate(settings: &Settings) -> Result<(), FleetError> {
     let connection = settings.connection().map_err(FleetError::Refused)?;
     let pool = PgPoolOptions::new()
         .max_connections(1)
-        .acquire_timeout(CONNECT);
+        .acquire_timeout(CONNECT)
+        .after_connect(|connection, _| {
+            Box::pin(async move { connection.execute(PATIENT).await.map(drop) })
+        });
     let pool = pool.connect_with(connection).await;
     let pool = pool.map_err(FleetError::sql("connect"))?;
     let migrated = run(&pool).await;
@@ -188,7 +221,40 @@ pub async fn migrate(settings: &Settings) -> Result<(), FleetError> {
     migrated
 }
 
+/// Refuses tables of another program, before anything is written beside them.
+async fn refuse_others(pool: &PgPool) -> Result<(), FleetError> {
+    let action = "look for tables";
+    let query = sqlx::query(
+        "SELECT to_regclass('_sqlx_migrations') IS NOT NULL, (
+           SELECT count(*) FROM pg_class c
+           WHERE relnamespace = current_schema()::regnamespace
+             AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND relname <> '_sqlx_migrations'
+             AND NOT EXISTS (SELECT 1 FROM pg_depend d
+               WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'))",
+    );
+    let found = query.fetch_one(pool).await;
+    let found = found.map_err(FleetError::sql(action))?;
+    let (has_migrations, others): (bool, i64) = (found.get(0), found.get(1));
+    let first = if has_migrations {
+        let query = "SELECT checksum FROM _sqlx_migrations ORDER BY version LIMIT 1";
+        let first = sqlx::query_scalar(query).fetch_optional(pool).await;
+        first.map_err(FleetError::sql(action))?
+    } else {
+        None
+    };
+    let first: Option<Vec<u8>> = first;
+    let is_own = match first {
+        Some(checksum) => migrator()
+            .iter()
+            .next()
+            .is_some_and(|own| *own.checksum == *checksum),
+        None => others == 0,
+    };
+    if is_own { Ok(()) } else { Err(others_tables()) }
+}
+
 async fn run(pool: &PgPool) -> Result<(), FleetError> {
+    refuse_others(pool).await?;
     match migrator().run(pool).await {
         Err(MigrateError::VersionMismatch(_)) => return Err(others_tables()),
         // A table of this name is there, without the mark of a migration.
@@ -196,6 +262,17 @@ async fn run(pool: &PgPool) -> Result<(), FleetError> {
             if error.code().as_deref() == Some("42P07") =>
         {
             return Err(others_tables());
+        }
+        Err(MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) => {
+            let code = error.as_database_error().and_then(DatabaseError::code);
+            if code.as_deref() == Some("42501") {
+                return Err(FleetError::Refused(
+                    "the user of the database may not make tables in it: make this user the \
+                     owner of the database, or run `almanac migrate` as its owner"
+                        .into(),
+                ));
+            }
+            return Err(FleetError::sql("make the tables")(error));
         }
         migrated => migrated?,
     }
@@ -236,35 +313,45 @@ fn migrator() -> Migrator {
     migrator
 }
 
+/// Checks that the numbers of a data folder are those of a fleet, or of a node alone, as far
+/// as it tells. Whether it tells nothing.
+pub fn check_owner(folder: &Path, fleet: Option<&str>) -> Result<bool, FleetError> {
+    let path = folder.join(OWNER);
+    let owner = match std::fs::read_to_string(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        read => Some(read.map_err(DiskError::at("read", &path))?),
+    };
+    let shown = folder.display();
+    match (owner.as_deref().map(str::trim), fleet) {
+        (None, _) => Ok(true),
+        (Some(owner), Some(fleet)) if owner == fleet => Ok(false),
+        (Some(_), Some(_)) => Err(FleetError::Refused(format!(
+            "{shown} is of another fleet: give each replica an empty data folder"
+        ))),
+        (Some(_), None) => Err(FleetError::Refused(format!(
+            "{shown} is of a replica of a fleet: write database and objects, or give a node alone \
+             an empty data folder"
+        ))),
+    }
+}
+
 impl Store {
     /// Checks that the numbers of this folder are those of a fleet, or of a node alone.
     /// An empty folder becomes the fleet's.
     pub async fn belong_to(&self, fleet: Option<&str>) -> Result<(), FleetError> {
-        let path = self.folder.join(OWNER);
-        let owner = match std::fs::read_to_string(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            read => Some(read.map_err(DiskError::at("read", &path))?),
+        let is_free = check_owner(&self.folder, fleet)?;
+        let Some(fleet) = fleet.filter(|_| is_free) else {
+            return Ok(());
         };
         let shown = self.folder.display();
-        match (owner.as_deref().map(str::trim), fleet) {
-            (None, None) => Ok(()),
-            (Some(owner), Some(fleet)) if owner == fleet => Ok(()),
-            (None, Some(fleet)) if self.catalogs().await?.is_empty() => {
-                write(&self.folder, &path, fleet)
-            }
-            (None, Some(_)) => Err(FleetError::Refused(format!(
-                "{shown} has catalogs of a node alone, whose revisions have other numbers: give \
-                 each replica an empty data folder, and carry the catalogs over by `almanac \
-                 export` and `almanac import`"
-            ))),
-            (Some(_), Some(_)) => Err(FleetError::Refused(format!(
-                "{shown} is of another fleet: give each replica an empty data folder"
-            ))),
-            (Some(_), None) => Err(FleetError::Refused(format!(
-                "{shown} is of a replica of a fleet: write database and objects, or give a node \
-                 alone an empty data folder"
-            ))),
+        if self.catalogs().await?.is_empty() {
+            return write(&self.folder, &self.folder.join(OWNER), fleet);
         }
+        Err(FleetError::Refused(format!(
+            "{shown} has catalogs of a node alone, whose revisions have other numbers: give each \
+             replica an empty data folder, and carry the catalogs over by `almanac export` and \
+             `almanac import`"
+        )))
     }
 
     /// The fleet whose numbers the folder has.

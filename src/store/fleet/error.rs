@@ -4,15 +4,16 @@ use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 
 use crate::objects::ObjectError;
-use crate::store::StoreError;
 use crate::store::disk::DiskError;
+use crate::store::{RevisionId, StoreError};
 
 /// An error of what replicas share.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     /// A statement failed.
     #[error(
-        "cannot {action} in the database of the fleet: {source}{}",
+        "cannot {action} in the database of the fleet: {}{}",
+        told(source),
         advice(source)
     )]
     Database {
@@ -28,7 +29,10 @@ pub enum FleetError {
     #[error("another replica follows the catalog now, so nothing is published here")]
     Fenced,
     /// An object is not what its name says.
-    #[error("the object {key} is damaged: {problem}")]
+    #[error(
+        "the object {key} is damaged: {problem}; the replica that follows the catalog uploads it \
+         again if it has its bytes, else the next revision brings others"
+    )]
     Damaged {
         /// Its key.
         key: String,
@@ -37,12 +41,46 @@ pub enum FleetError {
     },
     /// A generation without files that this version opens.
     #[error("revision {0} has no files in the format of this version of almanac")]
-    OtherFormat(i64),
+    OtherFormat(RevisionId),
+    /// Files of another version's format of which this version cannot make its own.
+    #[error("revision {revision} of another version cannot be read: {reason}")]
+    Unbuilt {
+        /// The revision.
+        revision: RevisionId,
+        /// Why not.
+        reason: String,
+    },
     /// An object that was to be published is gone.
-    #[error("an object was removed while it was being published")]
+    #[error("an object was removed while it was being published; the next pass uploads it again")]
     Gone,
+    /// A row that is missing, or that this version cannot use.
+    #[error(
+        "a row of the table {0} is missing or cannot be used: the next revision of the catalog \
+         brings others"
+    )]
+    Row(&'static str),
+    /// A command that was stopped while replicas fetched what it has announced.
+    #[error(
+        "stopped: the revisions are announced, and the replicas turn to them without this command"
+    )]
+    Announced,
+    /// A curated revision made of revisions that are not current any more.
+    #[error("a catalog that it is made of has another revision by now, so it is made again")]
+    Replaced,
+    /// A revision whose lost objects this replica cannot upload again.
+    #[error("this replica has no whole copy of revision {0}")]
+    NoCopy(RevisionId),
+    /// A number of a revision that this replica knows as another's.
+    #[error(
+        "the database has lost commits and given the number {0} twice: the copy here is removed, \
+         and fetched again"
+    )]
+    NumberReused(i64),
     /// The replicas did not turn to a generation in time.
-    #[error("the generation was prepared, but it is not served yet")]
+    #[error(
+        "the other replicas have not fetched the revision in time: their /status tells why; it is \
+         announced again"
+    )]
     NotTurned,
     /// The local copy cannot be kept.
     #[error(transparent)]
@@ -50,9 +88,20 @@ pub enum FleetError {
     /// The database cannot be prepared.
     #[error("cannot prepare the database of the fleet: {0}")]
     Migrate(#[from] MigrateError),
-    /// The database or the bucket took too long.
-    #[error("no answer after {}", humantime::format_duration(*.0))]
-    NoAnswer(std::time::Duration),
+    /// The database, or at a start perhaps the bucket, took too long.
+    #[error("no answer of {of} after {}", humantime::format_duration(*after))]
+    NoAnswer {
+        /// Who was asked.
+        of: &'static str,
+        /// The time.
+        after: std::time::Duration,
+    },
+    /// The database has lost what every replica needs.
+    #[error(
+        "the table fleet of the database has lost its row: restore the database, or begin with \
+         an empty one and a new prefix of the bucket"
+    )]
+    NoFleet,
     /// A start is refused, with what to do.
     #[error("{0}")]
     Refused(String),
@@ -70,6 +119,17 @@ fn is_tls(error: &sqlx::Error) -> bool {
     }
 }
 
+/// An error without the line of the server's program, which readers take for one of theirs.
+fn told(error: &sqlx::Error) -> String {
+    match error.as_database_error() {
+        Some(answer) => {
+            let code = answer.code().unwrap_or_default();
+            format!("{} ({code})", answer.message())
+        }
+        None => error.to_string(),
+    }
+}
+
 /// What to do about an error of the database.
 fn advice(error: &sqlx::Error) -> &'static str {
     let code = error.as_database_error().and_then(DatabaseError::code);
@@ -81,6 +141,10 @@ fn advice(error: &sqlx::Error) -> &'static str {
         (_, "28000" | "28P01") => "; check the user in database, and password_file",
         (_, "3D000") => "; create the database",
         (_, "42501") => "; give the user the right to read and write the tables",
+        (_, "25006") => "; name the primary in database, not a copy of it",
+        (_, "55P03") => {
+            "; another session locks it, such as a dump: see pg_stat_activity, and run this again"
+        }
         (_, "53300") => "; allow more connections: each replica has up to five",
         _ => "",
     }
@@ -106,24 +170,109 @@ impl FleetError {
             Self::Database { .. }
             | Self::Migrate(_)
             | Self::OtherFormat(_)
+            | Self::Unbuilt { .. }
             | Self::NotTurned
-            | Self::NoAnswer(_)
+            | Self::Replaced
+            | Self::Row(_)
+            | Self::Announced
+            | Self::NoCopy(_)
+            | Self::NumberReused(_)
+            | Self::NoAnswer { .. }
+            | Self::NoFleet
             | Self::Refused(_) => "fleet",
             Self::Store(_) => "store",
+        }
+    }
+
+    /// Whether an object is not in the bucket as its row has it.
+    pub(super) fn is_lost(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Objects(error) => error.is_missing(),
+            _ => false,
         }
     }
 
     /// Whether a start goes on without the database: it did not answer, and may later.
     pub fn is_temporary(&self) -> bool {
         match self {
-            // An answer of the server is its decision, unless it starts or stops.
+            // An answer of the server is its decision, unless it starts or stops, has no
+            // room, or a pooler before it tells that it is away.
             Self::Database { source, .. } if is_tls(source) => false,
-            Self::Database { source, .. } => source
-                .as_database_error()
-                .is_none_or(|error| error.code().is_some_and(|code| code.starts_with("57P"))),
+            Self::Database { source, .. } => source.as_database_error().is_none_or(|error| {
+                let code = error.code().unwrap_or_default();
+                let passing = ["08", "53", "57P", "58"];
+                code.is_empty() || passing.iter().any(|class| code.starts_with(class))
+            }),
             Self::Objects(error) => error.is_temporary(),
-            Self::NoAnswer(_) => true,
+            Self::NoAnswer { .. } => true,
             _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::fmt;
+
+    use sqlx::error::ErrorKind;
+
+    use super::*;
+
+    /// An answer of the server with this code.
+    #[derive(Debug)]
+    struct Answer(&'static str);
+
+    impl fmt::Display for Answer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("refused")
+        }
+    }
+
+    impl std::error::Error for Answer {}
+
+    impl DatabaseError for Answer {
+        fn message(&self) -> &'static str {
+            "refused"
+        }
+
+        fn code(&self) -> Option<Cow<'_, str>> {
+            Some(self.0.into())
+        }
+
+        fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn into_error(self: Box<Self>) -> Box<dyn std::error::Error + Send + Sync + 'static> {
+            self
+        }
+
+        fn kind(&self) -> ErrorKind {
+            ErrorKind::Other
+        }
+    }
+
+    #[test]
+    fn a_start_goes_on_without_a_database_that_has_no_room_and_not_against_its_decision() {
+        for (code, is_temporary) in [
+            ("53300", true),
+            ("57P03", true),
+            ("58000", true),
+            ("08006", true),
+            ("28P01", false),
+            ("3D000", false),
+            ("42501", false),
+            ("25006", false),
+        ] {
+            let source = sqlx::Error::Database(Box::new(Answer(code)));
+            let error = FleetError::sql("connect")(source);
+            assert_eq!(error.is_temporary(), is_temporary, "{code}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What all replicas serve of a track, and when they turn to it.
+//! The revision and the image of a track that all replicas serve, and the moment of a change.
 //!
 //! A generation is prepared first: its files are in the bucket, and no client sees it.
 //! Each replica fetches it and leaves a receipt. Once they have it, the holder of the
@@ -7,13 +7,18 @@
 use std::time::Duration;
 
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row as _};
+use sqlx::{Connection as _, PgConnection, Row as _};
 
-use crate::store::fleet::connect::{CHANNEL, Fleet};
+use crate::store::fleet::connect::CHANNEL;
 use crate::store::fleet::error::FleetError;
-use crate::store::fleet::leases::{Lease, ReplicaId, TrackId, fence, format, numbers};
+use crate::store::fleet::history;
+use crate::store::fleet::leases::{Lease, ReplicaId, TrackId, fence, numbers};
+use crate::store::fleet::pool::Fleet;
+use crate::store::fleet::publication_rows::{insert_files, insert_image, insert_revision, touch};
+use crate::store::fleet::session::limited;
+use crate::store::fleet::sources::{SourceRevision, check_sources};
 use crate::store::fleet::upload::{Named, Shared};
-use crate::store::{Image, Revision, RevisionId, StoreError};
+use crate::store::{Image, PastRevision, Revision, RevisionId};
 
 /// What clients see of a track at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +35,15 @@ pub struct Generation {
     /// When all turn to it, in microseconds of the database's clock; `None` while they
     /// fetch it.
     pub flips: Option<i64>,
+    /// When the pass began that found it at its source, likewise.
+    pub resolved: Option<i64>,
+}
+
+impl Generation {
+    /// Whether it shows this revision.
+    pub fn shows(&self, source: &SourceRevision) -> bool {
+        (self.revision, &*self.content) == (source.revision, &*source.content)
+    }
 }
 
 /// A generation of a track.
@@ -44,7 +58,8 @@ pub struct GenerationId {
 /// How far the replicas are with a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prepared {
-    /// The replicas that live, are ready and want the track.
+    /// The replicas that may have clients: they live, want the track and serve every
+    /// current generation, or do so as well as any other.
     pub replicas: i64,
     /// Those of them that have it.
     pub having: i64,
@@ -54,110 +69,162 @@ pub struct Prepared {
     pub has_others: bool,
 }
 
-impl Fleet {
-    /// The next number of a revision.
-    pub async fn next_revision(&self) -> Result<RevisionId, FleetError> {
-        let query = "SELECT nextval(pg_get_serial_sequence('revisions', 'id'))";
-        let number = sqlx::query_scalar(query).fetch_one(&self.pool).await;
-        number
-            .map(RevisionId)
-            .map_err(FleetError::sql("number a revision"))
-    }
+/// A revision to announce, whose files are in the bucket.
+pub struct Publication<'a> {
+    /// The right to do so.
+    pub lease: Lease,
+    /// The revision, with its number in the fleet.
+    pub revision: &'a Revision,
+    /// The revisions that it is made of, if it is a curated one: none of them may have been
+    /// replaced.
+    pub sources: &'a [SourceRevision],
+    /// Its files.
+    pub files: &'a Shared,
+    /// Its image; without one, it has that of the generation before.
+    pub image: Option<(&'a Image, &'a Shared)>,
+    /// Revisions before it that only another store had, and their outlines.
+    pub past: Option<(&'a [PastRevision], &'a Shared)>,
+    /// When the pass began that found it at its source, in microseconds of the database's
+    /// clock.
+    pub resolved: Option<i64>,
+}
 
+impl Publication<'_> {
+    /// All objects that it names.
+    fn objects(&self) -> impl Iterator<Item = &Named> {
+        let parts = self.image.iter().flat_map(|(_, parts)| &parts.0);
+        let outlines = self.past.iter().flat_map(|(_, outlines)| &outlines.0);
+        self.files.0.iter().chain(parts).chain(outlines)
+    }
+}
+
+impl Fleet {
     /// The generations of some tracks: the last one with a moment, and those after it.
     pub async fn generations(&self, tracks: &[TrackId]) -> Result<Vec<Generation>, FleetError> {
         let query = sqlx::query(
             "SELECT g.track, g.number, g.revision, r.content, g.image,
-               (extract(epoch FROM g.flips) * 1000000)::bigint AS flips
+               (extract(epoch FROM g.flips) * 1000000)::bigint AS flips,
+               (extract(epoch FROM g.resolved) * 1000000)::bigint AS resolved
              FROM generations g JOIN revisions r ON r.id = g.revision
              WHERE g.track = ANY($1) AND g.number >= coalesce((
                SELECT max(t.number) FROM generations t
                WHERE t.track = g.track AND t.flips IS NOT NULL), 0)
              ORDER BY g.track, g.number",
         );
-        let rows = query.bind(numbers(tracks)).fetch_all(&self.pool).await;
-        let rows = rows.map_err(FleetError::sql("list generations"))?;
+        let query = query.bind(numbers(tracks));
+        let rows = self.rows("list generations", query).await?;
         Ok(rows.iter().map(generation).collect())
     }
 
-    /// Announces a revision whose files are in the bucket, with its image; without one, it
-    /// has that of the generation before.
-    pub async fn prepare_revision(
+    /// Announces revisions, all or none.
+    pub async fn prepare_revisions(
         &self,
-        lease: Lease,
-        revision: &Revision,
-        files: &Shared,
-        image: Option<(&Image, &Shared)>,
-    ) -> Result<GenerationId, FleetError> {
-        let action = "publish a revision";
-        let begun = self.pool.begin().await;
-        let mut transaction = begun.map_err(FleetError::sql(action))?;
-        fence(&mut transaction, lease).await?;
-        touch(&mut transaction, &files.0).await?;
-        let statement = sqlx::query(
-            "INSERT INTO revisions (id, track, digest, content, modified)
-             VALUES ($1, $2, $3, $4, $5)",
-        );
-        let done = statement
-            .bind(revision.id.0)
-            .bind(lease.track.0)
-            .bind(revision.digest.to_string())
-            .bind(revision.content.to_string())
-            .bind(crate::store::sql::seconds(revision.modified))
-            .execute(&mut *transaction)
-            .await;
-        done.map_err(FleetError::sql(action))?;
-        let statement = sqlx::query(
-            "INSERT INTO files (revision, format, name, digest, incarnation)
-             SELECT $1, $2, * FROM unnest($3::text[], $4::bytea[], $5::bigint[])",
-        );
-        let done = statement
-            .bind(revision.id.0)
-            .bind(format())
-            .bind(
-                files
-                    .0
-                    .iter()
-                    .map(|file| file.name.clone())
-                    .collect::<Vec<_>>(),
-            )
-            .bind(digests(&files.0))
-            .bind(incarnations(&files.0))
-            .execute(&mut *transaction)
-            .await;
-        done.map_err(FleetError::sql(action))?;
-        let number = match image {
-            Some((image, parts)) => {
-                touch(&mut transaction, &parts.0).await?;
-                Some(insert_image(&mut transaction, revision.id, image, parts).await?)
-            }
-            None => None,
-        };
-        let id = announce(&mut transaction, lease, revision.id, number).await?;
-        let committed = transaction.commit().await;
-        committed.map_err(FleetError::sql(action))?;
-        Ok(id)
+        publications: &[Publication<'_>],
+    ) -> Result<Vec<GenerationId>, FleetError> {
+        limited(self.insert_publications(publications)).await
     }
 
-    /// Announces another image of the revision that all serve. Its parts are in the
-    /// bucket.
+    async fn insert_publications(
+        &self,
+        publications: &[Publication<'_>],
+    ) -> Result<Vec<GenerationId>, FleetError> {
+        let action = "publish a revision";
+        let mut session = self.session(action).await?;
+        let begun = session.begin().await;
+        let mut transaction = begun.map_err(FleetError::sql(action))?;
+        // All locks first, in one order: leases, objects, then the row that numbers changes.
+        for publication in publications {
+            fence(&mut transaction, publication.lease).await?;
+        }
+        let objects = publications.iter().flat_map(Publication::objects);
+        touch(&mut transaction, objects).await?;
+        let mut ids = Vec::with_capacity(publications.len());
+        for publication in publications {
+            ids.push(insert_publication(&mut transaction, publication).await?);
+        }
+        // Last: the row that numbers changes is locked, so nobody turns until the end.
+        for publication in publications {
+            check_sources(&mut transaction, publication.sources).await?;
+        }
+        let committed = transaction.commit().await;
+        committed.map_err(FleetError::sql(action))?;
+        session.release();
+        Ok(ids)
+    }
+
+    /// Announces another image of the revision that was announced last. Its parts are in
+    /// the bucket. `None` when another revision was announced meanwhile.
     pub async fn prepare_image(
         &self,
         lease: Lease,
         revision: RevisionId,
         image: &Image,
         parts: &Shared,
-    ) -> Result<GenerationId, FleetError> {
+    ) -> Result<Option<GenerationId>, FleetError> {
+        limited(self.replace_image(lease, revision, image, parts)).await
+    }
+
+    async fn replace_image(
+        &self,
+        lease: Lease,
+        revision: RevisionId,
+        image: &Image,
+        parts: &Shared,
+    ) -> Result<Option<GenerationId>, FleetError> {
         let action = "publish an image";
-        let begun = self.pool.begin().await;
+        let mut session = self.session(action).await?;
+        let begun = session.begin().await;
         let mut transaction = begun.map_err(FleetError::sql(action))?;
         fence(&mut transaction, lease).await?;
-        touch(&mut transaction, &parts.0).await?;
+        let query = sqlx::query_scalar(
+            "SELECT revision FROM generations WHERE track = $1 ORDER BY number DESC LIMIT 1",
+        );
+        let last = query.bind(lease.track.0).fetch_optional(&mut *transaction);
+        let last: Option<i64> = last.await.map_err(FleetError::sql(action))?;
+        if last != Some(revision.0) {
+            return Ok(None);
+        }
+        touch(&mut transaction, parts.0.iter()).await?;
         let number = insert_image(&mut transaction, revision, image, parts).await?;
-        let id = announce(&mut transaction, lease, revision, Some(number)).await?;
+        let announced = (revision, Some(number), None);
+        let id = announce(&mut transaction, lease, announced).await?;
         let committed = transaction.commit().await;
         committed.map_err(FleetError::sql(action))?;
-        Ok(id)
+        session.release();
+        Ok(Some(id))
+    }
+
+    /// Lets a track without a generation begin with one that another track serves. Whether
+    /// it did.
+    pub async fn begin_with(&self, lease: Lease, other: GenerationId) -> Result<bool, FleetError> {
+        let action = "begin a catalog";
+        let mut session = self.session(action).await?;
+        let begun = session.begin().await;
+        let mut transaction = begun.map_err(FleetError::sql(action))?;
+        fence(&mut transaction, lease).await?;
+        let change = next_change(&mut transaction).await?;
+        let statement = sqlx::query(
+            "INSERT INTO generations
+               (track, number, revision, image, epoch, change, flips, resolved)
+             SELECT $1, 1, revision, image, $2, $3, clock_timestamp(), resolved
+             FROM generations
+             WHERE track = $4 AND number = $5
+               AND NOT EXISTS (SELECT 1 FROM generations WHERE track = $1)",
+        );
+        let done = statement
+            .bind(lease.track.0)
+            .bind(lease.epoch)
+            .bind(change)
+            .bind(other.track.0)
+            .bind(other.number)
+            .execute(&mut *transaction)
+            .await;
+        let begun = done.map_err(FleetError::sql(action))?.rows_affected() > 0;
+        notify(&mut transaction).await?;
+        let committed = transaction.commit().await;
+        committed.map_err(FleetError::sql(action))?;
+        session.release();
+        Ok(begun)
     }
 
     /// Leaves a receipt: this replica has the generation on its disk, and open.
@@ -168,46 +235,49 @@ impl Fleet {
              ON CONFLICT DO NOTHING",
         );
         let statement = statement.bind(id.track.0).bind(id.number).bind(me.0);
-        let done = statement.execute(&self.pool).await;
-        done.map(drop).map_err(FleetError::sql("leave a receipt"))
+        self.execute("leave a receipt", statement).await.map(drop)
     }
 
     /// How far the replicas are with a generation.
     pub async fn prepared(&self, me: ReplicaId, id: GenerationId) -> Result<Prepared, FleetError> {
-        let query = sqlx::query(
-            "WITH wanting AS (
-               SELECT id FROM replicas
-               WHERE expires > clock_timestamp() AND ready AND $1 = ANY(wants)
-             ), got AS (SELECT replica FROM receipts WHERE track = $1 AND number = $2)
-             SELECT (SELECT count(*) FROM wanting),
-               (SELECT count(*) FROM wanting WHERE id IN (SELECT replica FROM got)),
-               EXISTS (SELECT 1 FROM got WHERE replica = $3),
-               EXISTS (SELECT 1 FROM replicas
-                 WHERE expires > clock_timestamp() AND $1 = ANY(wants) AND id <> $3)",
-        );
-        let query = query.bind(id.track.0).bind(id.number).bind(me.0);
-        let row = query.fetch_one(&self.pool).await;
-        let row = row.map_err(FleetError::sql("count receipts"))?;
-        Ok(Prepared {
-            replicas: row.get(0),
-            having: row.get(1),
-            mine: row.get(2),
-            has_others: row.get(3),
+        limited(async {
+            let mut session = self.session("count receipts").await?;
+            let found = prepared(&mut session, me, id).await?;
+            session.release();
+            Ok(found)
         })
+        .await
     }
 
-    /// Sets the moment at which all turn to a generation.
+    /// Sets the moment at which all turn to a generation, if enough replicas have it.
+    /// `notice` tells the time until then, and whether that is so: another replica may
+    /// have become ready meanwhile.
     pub async fn turn(
         &self,
         lease: Lease,
         id: GenerationId,
-        after: Duration,
-    ) -> Result<(), FleetError> {
+        notice: impl Fn(Prepared) -> Option<Duration> + Send + Sync,
+    ) -> Result<bool, FleetError> {
+        limited(self.set_moment(lease, id, notice)).await
+    }
+
+    async fn set_moment(
+        &self,
+        lease: Lease,
+        id: GenerationId,
+        notice: impl Fn(Prepared) -> Option<Duration> + Send + Sync,
+    ) -> Result<bool, FleetError> {
         let action = "turn to a generation";
-        let begun = self.pool.begin().await;
+        let mut session = self.session(action).await?;
+        let begun = session.begin().await;
         let mut transaction = begun.map_err(FleetError::sql(action))?;
         fence(&mut transaction, lease).await?;
+        // This locks the row of the fleet, for which a replica waits to become ready.
         let change = next_change(&mut transaction).await?;
+        let found = prepared(&mut transaction, lease.holder, id).await?;
+        let Some(after) = notice(found) else {
+            return Ok(false);
+        };
         let statement = sqlx::query(
             "UPDATE generations SET change = $4,
                flips = clock_timestamp() + $3 * interval '1 millisecond'
@@ -222,54 +292,85 @@ impl Fleet {
             .execute(&mut *transaction)
             .await;
         done.map_err(FleetError::sql(action))?;
+        history::record(&mut transaction, (id.track, id.number)).await?;
         notify(&mut transaction).await?;
         let committed = transaction.commit().await;
-        committed.map_err(FleetError::sql(action))
+        committed.map_err(FleetError::sql(action))?;
+        session.release();
+        Ok(true)
     }
 }
 
-async fn insert_image(
-    connection: &mut PgConnection,
-    revision: RevisionId,
-    image: &Image,
-    parts: &Shared,
-) -> Result<i64, FleetError> {
-    let action = "record an image";
-    let document = serde_json::to_string(image);
-    let document = document.map_err(StoreError::encode("an image"))?;
-    let query =
-        sqlx::query_scalar("INSERT INTO images (revision, document) VALUES ($1, $2) RETURNING id");
-    let row = query.bind(revision.0).bind(document);
-    let row = row.fetch_one(&mut *connection).await;
-    let number: i64 = row.map_err(FleetError::sql(action))?;
-    let statement = sqlx::query(
-        "INSERT INTO image_parts (image, digest, incarnation)
-         SELECT $1, * FROM unnest($2::bytea[], $3::bigint[])",
+/// Counts the receipts of a generation. Where no replica serves all, each that lives may
+/// have clients.
+async fn prepared(
+    database: &mut PgConnection,
+    me: ReplicaId,
+    id: GenerationId,
+) -> Result<Prepared, FleetError> {
+    let query = sqlx::query(
+        "WITH living AS (
+           SELECT id, ready FROM replicas WHERE expires > clock_timestamp() AND $1 = ANY(wants)
+         ), wanting AS (
+           SELECT id FROM living WHERE ready OR NOT EXISTS (SELECT 1 FROM living WHERE ready)
+         ), got AS (SELECT replica FROM receipts WHERE track = $1 AND number = $2)
+         SELECT (SELECT count(*) FROM wanting),
+           (SELECT count(*) FROM wanting WHERE id IN (SELECT replica FROM got)),
+           EXISTS (SELECT 1 FROM got WHERE replica = $3),
+           EXISTS (SELECT 1 FROM living WHERE id <> $3)",
     );
-    let done = statement
-        .bind(number)
-        .bind(digests(&parts.0))
-        .bind(incarnations(&parts.0))
-        .execute(connection)
-        .await;
-    done.map_err(FleetError::sql(action))?;
-    Ok(number)
+    let query = query.bind(id.track.0).bind(id.number).bind(me.0);
+    let row = query.fetch_one(database).await;
+    let row = row.map_err(FleetError::sql("count receipts"))?;
+    Ok(Prepared {
+        replicas: row.get(0),
+        having: row.get(1),
+        mine: row.get(2),
+        has_others: row.get(3),
+    })
 }
 
-/// Makes the next generation of a track.
+async fn insert_publication(
+    connection: &mut PgConnection,
+    publication: &Publication<'_>,
+) -> Result<GenerationId, FleetError> {
+    let Publication {
+        lease,
+        revision,
+        sources: _,
+        files,
+        image,
+        past,
+        resolved,
+    } = publication;
+    insert_revision(connection, *lease, revision).await?;
+    insert_files(connection, revision.id, files).await?;
+    let number = match image {
+        Some((image, parts)) => Some(insert_image(connection, revision.id, image, parts).await?),
+        None => None,
+    };
+    if let Some((past, outlines)) = past {
+        history::record_past(connection, &revision.catalog, past, outlines).await?;
+    }
+    announce(connection, *lease, (revision.id, number, *resolved)).await
+}
+
+/// Makes the next generation of a track: its revision, its image and when it was resolved.
+/// The last two stay as they were unless they are given.
 async fn announce(
     connection: &mut PgConnection,
     lease: Lease,
-    revision: RevisionId,
-    image: Option<i64>,
+    (revision, image, resolved): (RevisionId, Option<i64>, Option<i64>),
 ) -> Result<GenerationId, FleetError> {
     let change = next_change(connection).await?;
     let query = sqlx::query_scalar(
         "WITH last AS (
-           SELECT number, image FROM generations WHERE track = $1 ORDER BY number DESC LIMIT 1)
-         INSERT INTO generations (track, number, revision, image, epoch, change)
+           SELECT * FROM generations WHERE track = $1 ORDER BY number DESC LIMIT 1)
+         INSERT INTO generations (track, number, revision, image, epoch, change, resolved)
          SELECT $1, coalesce((SELECT number FROM last), 0) + 1, $2,
-           coalesce($3, (SELECT image FROM last)), $4, $5
+           coalesce($3, (SELECT image FROM last)), $4, $5,
+           coalesce(to_timestamp($6::double precision / 1000000),
+             (SELECT resolved FROM last WHERE revision = $2))
          RETURNING number",
     );
     let row = query
@@ -278,6 +379,7 @@ async fn announce(
         .bind(image)
         .bind(lease.epoch)
         .bind(change)
+        .bind(resolved)
         .fetch_one(&mut *connection);
     let number = row.await;
     let number = number.map_err(FleetError::sql("record a generation"))?;
@@ -301,42 +403,7 @@ async fn notify(connection: &mut PgConnection) -> Result<(), FleetError> {
     done.map(drop).map_err(FleetError::sql("notify"))
 }
 
-/// Marks objects as needed, so that no collection removes them before this transaction
-/// names them.
-async fn touch(connection: &mut PgConnection, objects: &[Named]) -> Result<(), FleetError> {
-    let statement = sqlx::query(
-        "UPDATE objects SET touched = clock_timestamp()
-         WHERE state = 'there' AND (digest, incarnation) IN (
-           SELECT * FROM unnest($1::bytea[], $2::bigint[]))",
-    );
-    let done = statement
-        .bind(digests(objects))
-        .bind(incarnations(objects))
-        .execute(connection)
-        .await;
-    let done = done.map_err(FleetError::sql("keep objects"))?;
-    let mut distinct = digests(objects);
-    distinct.sort_unstable();
-    distinct.dedup();
-    if done.rows_affected() == distinct.len() as u64 {
-        Ok(())
-    } else {
-        Err(FleetError::Gone)
-    }
-}
-
-fn digests(objects: &[Named]) -> Vec<Vec<u8>> {
-    let digests = objects
-        .iter()
-        .map(|object| object.digest.as_bytes().to_vec());
-    digests.collect()
-}
-
-fn incarnations(objects: &[Named]) -> Vec<i64> {
-    objects.iter().map(|object| object.incarnation).collect()
-}
-
-fn generation(row: &PgRow) -> Generation {
+pub(super) fn generation(row: &PgRow) -> Generation {
     Generation {
         id: GenerationId {
             track: TrackId(row.get("track")),
@@ -346,5 +413,6 @@ fn generation(row: &PgRow) -> Generation {
         content: row.get("content"),
         image: row.get("image"),
         flips: row.get("flips"),
+        resolved: row.get("resolved"),
     }
 }

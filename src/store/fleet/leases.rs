@@ -8,8 +8,8 @@ use sqlx::{PgConnection, Row as _};
 
 use crate::answers::index::FORMAT;
 use crate::name::CatalogName;
-use crate::store::fleet::connect::Fleet;
 use crate::store::fleet::error::FleetError;
+use crate::store::fleet::pool::Fleet;
 
 /// One start of one replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,10 @@ pub struct Beat {
     pub ready: usize,
     /// The wanted tracks that nobody follows.
     pub free: usize,
+    /// The wanted tracks that the database has.
+    pub known: usize,
+    /// How many objects the bucket has lost.
+    pub lost: i64,
     /// The leases of this replica.
     pub leases: Vec<Lease>,
 }
@@ -50,18 +54,16 @@ pub struct Beat {
 impl Fleet {
     /// Joins the fleet.
     pub async fn join(&self) -> Result<ReplicaId, FleetError> {
-        let row = sqlx::query_scalar(
+        let row = sqlx::query(
             "INSERT INTO replicas (name, version, format, expires)
              VALUES ($1, $2, $3, clock_timestamp() + interval '6 seconds') RETURNING id",
         );
         let row = row
             .bind(&*self.name)
             .bind(env!("CARGO_PKG_VERSION"))
-            .bind(format())
-            .fetch_one(&self.pool);
-        row.await
-            .map(ReplicaId)
-            .map_err(FleetError::sql("join the fleet"))
+            .bind(format());
+        let row = self.row("join the fleet", row).await?;
+        Ok(ReplicaId(row.get(0)))
     }
 
     /// Gives all leases back and leaves the fleet.
@@ -70,13 +72,13 @@ impl Fleet {
             "WITH freed AS (UPDATE leases SET holder = NULL WHERE holder = $1)
              DELETE FROM replicas WHERE id = $1",
         );
-        let left = statement.bind(me.0).execute(&self.pool).await;
-        left.map(drop).map_err(FleetError::sql("leave the fleet"))
+        let statement = statement.bind(me.0);
+        self.execute("leave the fleet", statement).await.map(drop)
     }
 
     /// The track of a catalog, which is made if it is new.
     pub async fn track(&self, catalog: &CatalogName, origin: &str) -> Result<TrackId, FleetError> {
-        let row = sqlx::query_scalar(
+        let row = sqlx::query(
             "WITH made AS (
                INSERT INTO tracks (catalog, origin) VALUES ($1, $2)
                ON CONFLICT (catalog, origin) DO UPDATE SET origin = excluded.origin RETURNING id
@@ -84,40 +86,37 @@ impl Fleet {
                INSERT INTO leases (track) SELECT id FROM made ON CONFLICT DO NOTHING
              ) SELECT id FROM made",
         );
-        let row = row
-            .bind(catalog.as_str())
-            .bind(origin)
-            .fetch_one(&self.pool);
-        row.await
-            .map(TrackId)
-            .map_err(FleetError::sql("record the catalog"))
+        let row = row.bind(catalog.as_str()).bind(origin);
+        let row = self.row("record the catalog", row).await?;
+        Ok(TrackId(row.get(0)))
     }
 
-    /// Records which tracks this replica wants to serve.
-    pub async fn want(&self, me: ReplicaId, tracks: &[TrackId]) -> Result<(), FleetError> {
-        let statement = sqlx::query("UPDATE replicas SET wants = $2 WHERE id = $1");
-        let statement = statement.bind(me.0).bind(numbers(tracks));
-        let done = statement.execute(&self.pool).await;
-        done.map(drop)
-            .map_err(FleetError::sql("record the wanted catalogs"))
-    }
-
-    /// Lives for six seconds more. `None` when the fleet does not know this replica any
-    /// more: it joins again.
+    /// Lives for six seconds more, and tells of this replica: whether it serves every
+    /// current generation, whether its passes fail for reasons of its own, and which
+    /// tracks it wants to serve. `None` when the fleet does not know it any more: it joins
+    /// again.
     pub async fn beat(
         &self,
         me: ReplicaId,
         ready: bool,
+        troubled: bool,
         wanted: &[TrackId],
     ) -> Result<Option<Beat>, FleetError> {
+        // Whoever becomes ready waits for a replica that sets a moment: either that one
+        // counts this replica, or this beat sees the change.
         let query = sqlx::query(
-            "WITH me AS (
-               UPDATE replicas SET expires = clock_timestamp() + interval '6 seconds', ready = $2
+            "WITH locked AS (
+               SELECT change FROM fleet WHERE $2 AND EXISTS (
+                 SELECT 1 FROM replicas WHERE id = $1 AND NOT ready) FOR SHARE
+             ), me AS (
+               UPDATE replicas SET expires = clock_timestamp() + interval '6 seconds',
+                 ready = $2, wants = $3, troubled = $4
                WHERE id = $1 RETURNING id
              ), mine AS (SELECT track, epoch FROM leases WHERE holder = $1)
              SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
-               (SELECT change FROM fleet) AS change,
-               EXISTS (SELECT 1 FROM me) AS known,
+               coalesce((SELECT change FROM locked), (SELECT change FROM fleet)) AS change,
+               EXISTS (SELECT 1 FROM me) AS is_known,
+               (SELECT count(*) FROM tracks WHERE id = ANY($3)) AS known,
                (SELECT count(*) FROM replicas
                 WHERE id = $1 OR (expires > clock_timestamp() AND wants && $3)) AS live,
                (SELECT count(*) FROM replicas
@@ -126,15 +125,18 @@ impl Fleet {
                 WHERE l.track = ANY($3) AND l.holder IS DISTINCT FROM $1 AND NOT EXISTS (
                   SELECT 1 FROM replicas r WHERE r.id = l.holder AND r.expires > clock_timestamp()
                 )) AS free,
+               (SELECT count(*) FROM objects WHERE state = 'lost') AS lost,
                (SELECT coalesce(array_agg(track ORDER BY track), '{}') FROM mine) AS tracks,
                (SELECT coalesce(array_agg(epoch ORDER BY track), '{}') FROM mine) AS epochs",
         );
         let query = query.bind(me.0).bind(ready).bind(numbers(wanted));
-        let row = query.fetch_one(&self.pool).await;
-        let row = row.map_err(FleetError::sql("beat"))?;
-        if !row.get::<bool, _>("known") {
+        let query = query.bind(troubled);
+        let row = self.row("beat", query).await?;
+        if !row.get::<bool, _>("is_known") {
             return Ok(None);
         }
+        let change: Option<i64> = row.get("change");
+        let change = change.ok_or(FleetError::NoFleet)?;
         let tracks: Vec<i64> = row.get("tracks");
         let epochs: Vec<i64> = row.get("epochs");
         let leases = tracks.iter().zip(epochs).map(|(track, epoch)| Lease {
@@ -145,10 +147,12 @@ impl Fleet {
         let count = |name| usize::try_from(row.get::<i64, _>(name)).unwrap_or(0);
         Ok(Some(Beat {
             now: row.get("now"),
-            change: row.get("change"),
+            change,
             live: count("live"),
             ready: count("ready"),
             free: count("free"),
+            known: count("known"),
+            lost: row.get("lost"),
             leases: leases.collect(),
         }))
     }
@@ -169,8 +173,27 @@ impl Fleet {
         );
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let query = query.bind(me.0).bind(numbers(wanted)).bind(most);
-        let rows = query.fetch_all(&self.pool).await;
-        let rows = rows.map_err(FleetError::sql("take leases"))?;
+        let rows = self.rows("take leases", query).await?;
+        let taken = rows.iter().map(|row| Lease {
+            track: TrackId(row.get(0)),
+            holder: me,
+            epoch: row.get(1),
+        });
+        Ok(taken.collect())
+    }
+
+    /// Takes tracks from whoever follows them, for a publication from outside. What the
+    /// others publish of them is refused then.
+    pub async fn seize(&self, me: ReplicaId, tracks: &[TrackId]) -> Result<Vec<Lease>, FleetError> {
+        // In one order, so that two of these do not wait for each other.
+        let query = sqlx::query(
+            "WITH locked AS (
+               SELECT track FROM leases WHERE track = ANY($2) ORDER BY track FOR UPDATE)
+             UPDATE leases l SET holder = $1, epoch = epoch + 1 FROM locked
+             WHERE l.track = locked.track RETURNING l.track, l.epoch",
+        );
+        let query = query.bind(me.0).bind(numbers(tracks));
+        let rows = self.rows("take leases", query).await?;
         let taken = rows.iter().map(|row| Lease {
             track: TrackId(row.get(0)),
             holder: me,
@@ -180,17 +203,19 @@ impl Fleet {
     }
 
     /// Whether another replica would follow a track in place of this one, which has so
-    /// many: it wants the track, and has less to do even then.
+    /// many: it wants the track, its passes do not fail for reasons of its own, and it has
+    /// less to do even then.
     pub async fn has_taker(&self, lease: Lease, mine: usize) -> Result<bool, FleetError> {
-        let query = sqlx::query_scalar(
+        let query = sqlx::query(
             "SELECT EXISTS (SELECT 1 FROM replicas r
                WHERE r.id <> $1 AND r.expires > clock_timestamp() AND $2 = ANY(r.wants)
+                 AND NOT r.troubled
                  AND (SELECT count(*) FROM leases l WHERE l.holder = r.id) + 1 < $3)",
         );
         let mine = i64::try_from(mine).unwrap_or(i64::MAX);
         let query = query.bind(lease.holder.0).bind(lease.track.0).bind(mine);
-        let found = query.fetch_one(&self.pool).await;
-        found.map_err(FleetError::sql("look for another holder"))
+        let row = self.row("look for another holder", query).await?;
+        Ok(row.get(0))
     }
 
     /// Gives a lease back.
@@ -202,8 +227,8 @@ impl Fleet {
             .bind(lease.track.0)
             .bind(lease.holder.0)
             .bind(lease.epoch);
-        let done = statement.execute(&self.pool).await;
-        done.map(drop).map_err(FleetError::sql("give a lease back"))
+        let done = self.execute("give a lease back", statement);
+        done.await.map(drop)
     }
 }
 

@@ -1,24 +1,42 @@
 //! What the replicas of a fleet share: rows in `PostgreSQL`, bytes in a bucket.
 //!
-//! The store beside it stays whole on each replica, as a cache of what is served.
-//! `settings` names the database, `connect` opens both, `leases` decides who follows a
-//! track, `generations` announces what all serve, `upload` and `fetch` carry the files
-//! of revisions and images, and `collect` removes what nobody needs any more.
+//! The store beside it stays whole on each replica, as a cache of served revisions.
+//! `settings` names the database, `pool` connects to it and to the bucket, `connect`
+//! prepares both, and `session` limits statements. `leases` decides who follows a track, and
+//! `generations` announces revisions to all, with the rows of `publication_rows`;
+//! `sources` compares what curated ones are made of. `upload` and `fetch` carry the files of revisions
+//! and images, `history` and `missed` those of earlier revisions. `holdings` finds the
+//! revisions of a catalog, and `formats` the files of another version. `restore` uploads lost
+//! objects again, and `collect` removes unneeded ones.
 
 mod collect;
 mod connect;
 mod error;
 mod fetch;
+mod formats;
 mod generations;
+mod history;
+mod holdings;
 mod leases;
+mod missed;
+mod pool;
+mod publication_rows;
+mod restore;
+mod session;
 mod settings;
+mod sources;
+#[cfg(test)]
+pub mod testing;
 mod upload;
 
 pub use collect::Collected;
-pub use connect::{Fleet, RETRY, migrate};
+pub use connect::{RETRY, check_owner, migrate};
 pub use error::FleetError;
 pub use fetch::{Fetched, FetchedImage};
-pub use generations::{Generation, GenerationId, Prepared};
+pub use formats::OtherFormat;
+pub use generations::{Generation, GenerationId, Prepared, Publication};
 pub use leases::{Beat, Lease, ReplicaId, TrackId};
+pub use pool::Fleet;
 pub use settings::{Database, DatabaseError, Settings};
+pub use sources::SourceRevision;
 pub use upload::Shared;

@@ -42,6 +42,9 @@ pub enum DatabaseError {
     /// No name of a database.
     #[error("it names no database; write postgres://USER@HOST/DATABASE")]
     NoDatabase,
+    /// A sign of a password ends the part with the host.
+    #[error("write ?, # and @ in a user or password as %3F, %23 and %40, or use password_file")]
+    Password,
     /// An unknown parameter.
     #[error("the parameter {0:?} is not known; there is host, for the folder of a socket")]
     Parameter(String),
@@ -55,11 +58,17 @@ impl FromStr for Database {
         let rest = rest.or_else(|| text.strip_prefix("postgresql://"));
         let rest = rest.ok_or(DatabaseError::Form)?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        // The rest of a password, which is not to be shown.
+        if query.contains('@') || rest.contains('#') {
+            return Err(DatabaseError::Password);
+        }
         for part in query.split('&').filter(|part| !part.is_empty()) {
             let name = part.split('=').next().unwrap_or_default();
             if name != "host" {
-                let name = name.chars().take(50).collect();
-                return Err(DatabaseError::Parameter(name));
+                let is_word = |b: u8| b.is_ascii_lowercase() || b == b'_';
+                let is_shown = name.len() <= 30 && name.bytes().all(is_word);
+                let name = is_shown.then(|| name.to_owned());
+                return Err(name.map_or(DatabaseError::Form, DatabaseError::Parameter));
             }
         }
         let name = place.split_once('/').map_or("", |(_, name)| name);
@@ -163,6 +172,17 @@ mod tests {
             "postgres://db/a?sslmode=disable",
         ] {
             assert!(wrong.parse::<Database>().is_err(), "{wrong}");
+        }
+        for secret in [
+            "Abc?Secret9",
+            "Abc#Secret9",
+            "Abc/Secret9",
+            "Abc?host=Secret9",
+            "?Secret9",
+        ] {
+            let url = format!("postgres://me:{secret}@db/almanac");
+            let refused = url.parse::<Database>().unwrap_err().to_string();
+            assert!(!refused.contains("Secret9"), "{refused}");
         }
     }
 

@@ -9,8 +9,8 @@ use sqlx::Row as _;
 
 use crate::objects::Put;
 use crate::store::disk::DiskError;
-use crate::store::fleet::connect::Fleet;
 use crate::store::fleet::error::FleetError;
+use crate::store::fleet::pool::Fleet;
 use crate::store::groups::GROUPS;
 use crate::store::history::outline_bytes;
 use crate::store::record::RECORD;
@@ -23,12 +23,15 @@ pub(super) const OUTLINE: &str = "outline.zst";
 /// Files that are compressed on their way, and others. The lines of the metas travel as
 /// `all.zst`.
 const COMPRESSED: [&str; 4] = [INDEX, MESSAGES, QUERIES, RECORD];
+/// The beginning of the names of all objects.
+pub(super) const OBJECTS: &str = "sha256/";
 /// The level of zstd on the way.
 const LEVEL: i32 = 3;
 
 /// Finds the usable row of an object, or makes one.
 const RECORD_OBJECT: &str = "WITH known AS (
-    SELECT incarnation, coding, state FROM objects WHERE digest = $1 AND state <> 'going'
+    SELECT incarnation, coding, state FROM objects
+    WHERE digest = $1 AND state IN ('coming', 'there')
   ), made AS (
     INSERT INTO objects (digest, incarnation, size, coding, state)
     SELECT $1, nextval('incarnations'), $2, $3, 'coming'
@@ -37,7 +40,7 @@ const RECORD_OBJECT: &str = "WITH known AS (
   ) SELECT * FROM known UNION ALL SELECT * FROM made";
 
 /// Objects that are in the bucket, each under a name of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shared(pub(super) Vec<Named>);
 
 /// An object and what it is to whoever names it.
@@ -97,6 +100,28 @@ impl Fleet {
         self.share(uploads.await.unwrap_or_else(stopped)?).await
     }
 
+    /// Puts the outlines of contents into the bucket. Those that are not kept are left out.
+    pub async fn share_outlines(
+        &self,
+        store: &Store,
+        contents: Vec<Digest>,
+    ) -> Result<Shared, FleetError> {
+        let mut shared = Shared(Vec::with_capacity(contents.len()));
+        for content in contents {
+            // One at a time, as there are hundreds.
+            let folder = store.folder.clone();
+            let read = tokio::task::spawn_blocking(move || {
+                let bytes = outline_bytes(&folder, &content)?;
+                let name = content.to_string();
+                Some(upload(&name, bytes.into(), Coding::Identity))
+            });
+            let upload = read.await.map_or_else(stopped, Ok)?;
+            let one = self.share(upload.into_iter().collect()).await?;
+            shared.0.extend(one.0);
+        }
+        Ok(shared)
+    }
+
     async fn share(&self, uploads: Vec<Upload>) -> Result<Shared, FleetError> {
         let mut shared = Vec::with_capacity(uploads.len());
         for upload in uploads {
@@ -116,13 +141,11 @@ impl Fleet {
         let mut row = None;
         // Another replica may insert the same row between the two looks of a statement.
         for _ in 0..3 {
-            let found = sqlx::query(RECORD_OBJECT)
+            let query = sqlx::query(RECORD_OBJECT)
                 .bind(&digest)
                 .bind(size)
-                .bind(upload.coding.as_str())
-                .fetch_optional(&self.pool)
-                .await;
-            row = found.map_err(FleetError::sql("record an object"))?;
+                .bind(upload.coding.as_str());
+            row = self.find("record an object", query).await?;
             if row.is_some() {
                 break;
             }
@@ -143,9 +166,8 @@ impl Fleet {
             "UPDATE objects SET state = 'there', touched = clock_timestamp()
              WHERE digest = $1 AND incarnation = $2 AND state = 'coming'",
         );
-        let done = statement.bind(&digest).bind(incarnation);
-        let done = done.execute(&self.pool).await;
-        done.map_err(FleetError::sql("record an object"))?;
+        let statement = statement.bind(&digest).bind(incarnation);
+        self.execute("record an object", statement).await?;
         Ok(incarnation)
     }
 }
@@ -154,7 +176,16 @@ impl Fleet {
 pub(super) fn key(digest: &Digest, incarnation: i64) -> String {
     let hex = digest.hex();
     let start = hex.get(..2).unwrap_or_default();
-    format!("sha256/{start}/{hex}-{incarnation}")
+    format!("{OBJECTS}{start}/{hex}-{incarnation}")
+}
+
+/// The digest and the incarnation of a name that [`key`] makes.
+pub(super) fn parse_key(name: &str) -> Option<(Digest, i64)> {
+    let (_, file) = name.strip_prefix(OBJECTS)?.split_once('/')?;
+    let (hex, incarnation) = file.split_once('-')?;
+    let digest = format!("sha256:{hex}").parse().ok()?;
+    let incarnation = incarnation.parse().ok()?;
+    (key(&digest, incarnation) == name).then_some((digest, incarnation))
 }
 
 fn files(store: &Store, revision: &Revision) -> Result<Vec<Upload>, FleetError> {
@@ -236,4 +267,26 @@ fn encoded(bytes: Bytes, coding: Coding) -> Result<Bytes, FleetError> {
 pub(super) fn stopped<T>(error: tokio::task::JoinError) -> Result<T, FleetError> {
     let error = std::io::Error::other(error);
     Err(StoreError::from(DiskError::at("read", "the store".as_ref())(error)).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_objects_are_taken_for_such() {
+        let digest = Digest::of(b"a");
+        let name = key(&digest, 7);
+        assert_eq!(parse_key(&name), Some((digest, 7)));
+        let other = name.replace("/ca/", "/cb/");
+        for wrong in [
+            "fleet",
+            "sha256/",
+            "sha256/ab",
+            &name[..name.len() - 1],
+            &other,
+        ] {
+            assert_eq!(parse_key(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ use crate::answers::changes::{Change, Kind};
 use crate::answers::outline::{OUTLINE_FORMAT, Outline};
 use crate::name::CatalogName;
 use crate::store::disk::DiskError;
-use crate::store::revision::{Counts, RevisionId};
+use crate::store::revision::{Counts, PastRevision, Published, Revision, RevisionId};
 use crate::store::sql::{self, time};
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;
@@ -108,6 +108,43 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Keeps the outline of a content of another store, before its history has a row. This
+    /// blocks.
+    pub fn keep_outline(&self, content: &Digest, file: &[u8]) -> Result<(), DiskError> {
+        keep_missing_outline(&self.folder, content, file)
+    }
+}
+
+impl Revision {
+    /// The same for a history.
+    pub fn published(&self) -> Published {
+        Published {
+            source: self.identity.source.clone(),
+            digest: self.digest,
+            content: self.content,
+            committed: sql::seconds(self.committed),
+            counts: self.counts,
+        }
+    }
+}
+
+impl HistoryEntry {
+    /// The same for another store.
+    pub fn past(&self) -> PastRevision {
+        PastRevision {
+            id: self.revision,
+            published: Published {
+                source: self.source.clone(),
+                digest: self.digest,
+                content: self.content,
+                committed: sql::seconds(self.committed),
+                counts: self.counts,
+            },
+        }
+    }
+}
+
 impl History {
     /// The catalog's history, the newest revision first, without the changes.
     pub async fn list(&self, catalog: &CatalogName) -> Result<Vec<HistoryEntry>, StoreError> {
@@ -148,7 +185,8 @@ impl History {
         outline_file::read(&self.path(content))
     }
 
-    fn path(&self, content: &Digest) -> PathBuf {
+    /// The file of the outline of a content, which need not be there.
+    pub fn path(&self, content: &Digest) -> PathBuf {
         outline_path(&self.folder, content)
     }
 }
@@ -156,6 +194,20 @@ impl History {
 /// Keeps the outline of a content before its history has a row. This blocks.
 pub(super) fn keep_outline(data: &Path, content: &Digest, file: &[u8]) -> Result<(), DiskError> {
     outline_file::write(&outline_path(&data.join(OUTLINES), content), file)
+}
+
+/// As [`keep_outline`], unless the outline is kept already: one of another store is only
+/// believed where there is none.
+pub(super) fn keep_missing_outline(
+    data: &Path,
+    content: &Digest,
+    file: &[u8],
+) -> Result<(), DiskError> {
+    let path = outline_path(&data.join(OUTLINES), content);
+    if path.exists() {
+        return Ok(());
+    }
+    outline_file::write(&path, file)
 }
 
 /// The content of an outline's file.

@@ -10,43 +10,114 @@ use crate::name::CatalogName;
 use crate::store::disk::{DiskError, blocking};
 use crate::store::history::{MAX_CHANGES, OUTLINES, RecordedChanges, outline_file, outline_path};
 use crate::store::record::Record;
-use crate::store::revision::RevisionId;
-use crate::store::sql::{self, signed};
+use crate::store::revision::{PastRevision, Published, RevisionId};
+use crate::store::revisions::record_catalog;
+use crate::store::sql::{self, signed, whole};
 use crate::store::{Store, StoreError};
+use ::images::digest::Digest;
 
-/// An outline that is ready to be committed.
+/// What a revision adds to the history, ready to be committed.
 pub(in crate::store) struct PreparedOutline {
-    /// The content of its file.
-    file: Vec<u8>,
+    /// The content of its outline's file, unless that is written already.
+    file: Option<Vec<u8>>,
     changes: Option<RecordedChanges>,
 }
 
 impl Store {
-    /// Encodes an outline, and compares it with the catalog's last one.
+    /// Encodes an outline, and compares it with that of a content, or of the catalog's last
+    /// revision.
     pub(in crate::store) async fn prepare_outline(
         &self,
         catalog: &CatalogName,
         outline: Outline,
+        previous: Option<Digest>,
     ) -> Result<PreparedOutline, StoreError> {
         let history = self.history();
-        let last = history.newest(catalog).await?;
+        let previous = match previous {
+            Some(content) => Some(content),
+            None => history.newest(catalog).await?.map(|last| last.content),
+        };
         let path = history.folder.to_path_buf();
         let prepared = blocking("write in", path, move |folder| {
-            let previous = last.and_then(|last| outline_file::read(&history.path(&last.content)));
+            let previous = previous.and_then(|content| history.outline(&content));
             let encoded = outline_file::encode(&outline);
             let encoded = encoded.map_err(DiskError::at("write in", folder))?;
-            let changes = previous.map(|previous| {
-                let mut first = changes(&previous, &outline);
-                let counts = counts(&first);
-                first.truncate(MAX_CHANGES);
-                RecordedChanges { counts, first }
-            });
             Ok(PreparedOutline {
-                file: encoded,
-                changes,
+                file: Some(encoded),
+                changes: previous.map(|previous| compared(&previous, &outline)),
             })
         });
         Ok(prepared.await?)
+    }
+
+    /// Compares revisions of another store, whose outlines are kept already, each with the
+    /// one before. They are of one catalog, in the order of their numbers; those whose
+    /// numbers are known here are left out.
+    pub(in crate::store) async fn prepare_past(
+        &self,
+        catalog: &CatalogName,
+        past: &[PastRevision],
+    ) -> Result<Vec<(PastRevision, PreparedOutline)>, StoreError> {
+        let history = self.history();
+        let mut previous = history.newest(catalog).await?.map(|last| last.content);
+        let mut prepared = Vec::new();
+        for one in past {
+            if !is_new(&self.pool, catalog, one.id).await? {
+                continue;
+            }
+            let (reading, content) = (history.clone(), one.published.content);
+            let before = previous.replace(content);
+            // Two outlines at a time: those of a large catalog are large.
+            let changes = blocking("read", history.folder.to_path_buf(), move |_| {
+                let before = before.and_then(|content| reading.outline(&content));
+                let now = reading.outline(&content);
+                Ok(before.zip(now).map(|(before, now)| compared(&before, &now)))
+            });
+            let changes = changes.await?;
+            let outline = PreparedOutline {
+                file: None,
+                changes,
+            };
+            prepared.push((one.clone(), outline));
+        }
+        Ok(prepared)
+    }
+
+    /// Adds revisions that the fleet has published while this replica was away.
+    pub(in crate::store) async fn add_past(
+        &self,
+        catalog: &CatalogName,
+        past: &[PastRevision],
+    ) -> Result<(), StoreError> {
+        let prepared = self.prepare_past(catalog, past).await?;
+        let (store, catalog) = (self.clone(), catalog.clone());
+        whole(async move {
+            let mut transaction = store.begin().await?;
+            store
+                .insert_past(&mut transaction, &catalog, prepared)
+                .await?;
+            let committed = transaction.commit().await;
+            committed.map_err(StoreError::sql("commit"))
+        })
+        .await
+    }
+
+    /// Writes the rows of revisions of another store.
+    pub(in crate::store) async fn insert_past(
+        &self,
+        transaction: &mut Transaction<'_, Sqlite>,
+        catalog: &CatalogName,
+        prepared: Vec<(PastRevision, PreparedOutline)>,
+    ) -> Result<(), StoreError> {
+        if !prepared.is_empty() {
+            record_catalog(&mut **transaction, catalog).await?;
+        }
+        for (past, outline) in prepared {
+            let PastRevision { id, published } = past;
+            self.insert_history(transaction, id, catalog, &published, outline)
+                .await?;
+        }
+        Ok(())
     }
 
     /// Writes the file and the row of an outline. A revision that was only rebuilt
@@ -55,13 +126,15 @@ impl Store {
         &self,
         transaction: &mut Transaction<'_, Sqlite>,
         id: RevisionId,
-        record: &Record<'_>,
+        catalog: &CatalogName,
+        published: &Published,
         prepared: PreparedOutline,
     ) -> Result<(), StoreError> {
-        let path = self.history().path(&record.content);
+        let path = self.history().path(&published.content);
         let PreparedOutline { file, changes } = prepared;
-        blocking("write", path, move |path| outline_file::write(path, &file)).await?;
-        let catalog = record.catalog.as_str();
+        if let Some(file) = file {
+            blocking("write", path, move |path| outline_file::write(path, &file)).await?;
+        }
         let query = sqlx::query(
             "SELECT revision, source, digest, content FROM history
              WHERE catalog = ? ORDER BY revision DESC LIMIT 1",
@@ -69,13 +142,13 @@ impl Store {
         let last = sql::first(
             &mut **transaction,
             "look up the history",
-            query.bind(catalog),
+            query.bind(catalog.as_str()),
         );
         let last = last.await?;
         if let Some(last) = &last
-            && last.get::<&str, _>("source") == record.identity.source
-            && last.get::<&str, _>("digest") == record.digest.to_string()
-            && last.get::<&str, _>("content") == record.content.to_string()
+            && last.get::<&str, _>("source") == published.source
+            && last.get::<&str, _>("digest") == published.digest.to_string()
+            && last.get::<&str, _>("content") == published.content.to_string()
         {
             let statement = sqlx::query("UPDATE history SET revision = ? WHERE revision = ?")
                 .bind(id.0)
@@ -83,8 +156,23 @@ impl Store {
             return sql::execute(&mut **transaction, "record the history", statement).await;
         }
         let before: Option<i64> = last.map(|last| last.get("revision"));
-        insert_row(transaction, id, record, before, changes.as_ref()).await
+        insert_row(
+            transaction,
+            id,
+            catalog,
+            published,
+            before,
+            changes.as_ref(),
+        )
+        .await
     }
+}
+
+fn compared(before: &Outline, now: &Outline) -> RecordedChanges {
+    let mut first = changes(before, now);
+    let counts = counts(&first);
+    first.truncate(MAX_CHANGES);
+    RecordedChanges { counts, first }
 }
 
 /// Adds a revision that was found without a database, if its outline is kept, so that
@@ -96,7 +184,8 @@ pub(in crate::store) async fn insert_rebuilt(
     record: &Record<'_>,
 ) -> Result<(), StoreError> {
     if outline_path(&data.join(OUTLINES), &record.content).exists() {
-        insert_row(transaction, id, record, None, None).await?;
+        let (catalog, published) = (&record.catalog, record.published());
+        insert_row(transaction, id, catalog, &published, None, None).await?;
     }
     Ok(())
 }
@@ -104,25 +193,26 @@ pub(in crate::store) async fn insert_rebuilt(
 async fn insert_row(
     transaction: &mut Transaction<'_, Sqlite>,
     id: RevisionId,
-    record: &Record<'_>,
+    catalog: &CatalogName,
+    published: &Published,
     before: Option<i64>,
     update: Option<&RecordedChanges>,
 ) -> Result<(), StoreError> {
     let total = update.map(|one| signed(one.total() as u64));
     let json = update.map(serde_json::to_string).transpose();
-    let counts = &record.counts;
+    let counts = &published.counts;
     let statement = sqlx::query(
         "INSERT INTO history (revision, catalog, source, digest, content, before,
            committed, packages, channels, entries, bundles, quarantined, changed, changes)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(id.0)
-    .bind(record.catalog.as_str())
-    .bind(&record.identity.source)
-    .bind(record.digest.to_string())
-    .bind(record.content.to_string())
+    .bind(catalog.as_str())
+    .bind(&published.source)
+    .bind(published.digest.to_string())
+    .bind(published.content.to_string())
     .bind(before)
-    .bind(record.committed)
+    .bind(published.committed)
     .bind(signed(counts.packages))
     .bind(signed(counts.channels))
     .bind(signed(counts.entries))

@@ -2,14 +2,16 @@
 //! exactly the digest that is announced.
 
 use std::fs;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tonic::Code;
 
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::api_server::{ApiServer, CATALOGS, Fault, cluster_catalog, resolve};
 use crate::support::catalog::{Catalog, Format};
-use crate::support::http::ask;
+use crate::support::http::{ask, get};
 use crate::support::image::{Built, Image};
 use crate::support::port::free_port;
 use crate::support::program::{PATIENCE, STEP, Start};
@@ -62,7 +64,7 @@ fn until_all(almanac: &mut Almanac, name: &str, status: u16) -> String {
         }
         let late = begin.elapsed() >= PATIENCE;
         assert!(!late, "{name}: {} {}", reply.status, reply.text());
-        std::thread::sleep(STEP);
+        thread::sleep(STEP);
     }
 }
 
@@ -201,10 +203,18 @@ fn a_forbidden_verb_is_named_with_its_resource() {
         .program
         .wait_for_log("the verb and the resource", named);
     let admin = almanac.program.address("admin").to_string();
-    let health = Start::new(["health", "--wait=5m", "--admin", &admin]).run();
-    assert_eq!(health.status.code(), Some(0), "{health:#?}");
-    assert!(health.stdout.starts_with("ready; "), "{health:#?}");
-    assert!(health.stdout.contains(wanted), "{health:#?}");
+    let begin = Instant::now();
+    loop {
+        let health = Start::new(["health", "--admin", &admin]).run();
+        assert_eq!(health.status.code(), Some(1), "{health:#?}");
+        let waits = "waiting for the catalogs of the cluster";
+        assert!(health.stderr.contains(waits), "{health:#?}");
+        if health.stderr.contains(wanted) {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{health:#?}");
+        std::thread::sleep(STEP);
+    }
     let home = |almanac: &mut Almanac| {
         let http = almanac.program.address("http");
         let accept = [("Accept", "text/html")];
@@ -214,12 +224,23 @@ fn a_forbidden_verb_is_named_with_its_resource() {
     let text = home(&mut almanac);
     assert!(text.contains(unknown), "{text}");
     assert!(!text.contains("that you may read"), "{text}");
+    // Nobody knows yet whether there is such a catalog.
+    for path in ["/catalogs/a/api/v1/all", "/catalogs/a/api/v1/packages"] {
+        let reply = get(almanac.program.address("http"), path).unwrap();
+        assert_eq!(reply.status, 503, "{path}: {}", reply.text());
+        assert!(reply.header("retry-after").is_some(), "{path}");
+    }
+    assert_eq!(almanac.packages("a").unwrap_err().code(), Code::Unavailable);
     api.recover();
     almanac.until_names(&["a"]);
+    until_all(&mut almanac, "a", 200);
+    let health = Start::new(["health", "--wait=5m", "--admin", &admin]).run();
+    assert_eq!(health.status.code(), Some(0), "{health:#?}");
+    assert_eq!(almanac.all("b").status, 404);
     let begin = Instant::now();
     while home(&mut almanac).contains(unknown) {
         assert!(begin.elapsed() < PATIENCE);
-        std::thread::sleep(STEP);
+        thread::sleep(STEP);
     }
 }
 
@@ -236,6 +257,29 @@ fn an_api_server_that_cannot_be_reached_is_named_by_almanac_alone() {
     almanac.program.wait_for_log("the address", named);
     let log = almanac.program.log();
     assert!(!log.contains("kube_client"), "{log}");
+}
+
+/// The client of Kubernetes reads the file again 50 seconds after the last time.
+#[test]
+fn a_token_that_the_cluster_replaces_counts_within_a_minute() {
+    let (_upstream, api) = announced("a", "first");
+    api.accept_token("first");
+    let mut almanac = Almanac::start(&config(&api));
+    almanac.until_names(&["a"]);
+    until_all(&mut almanac, "a", 200);
+    thread::sleep(Duration::from_secs(46));
+    api.replace_token("second");
+    api.end_watches();
+    let state =
+        "almanac_kubernetes_up_to_date{resource=\"clustercatalogs.olm.operatorframework.io\"}";
+    almanac.until_metrics(&format!("{state} 0"));
+    let wanted = "the API server does not accept the credentials";
+    let refused = |log: &str| log.contains(wanted);
+    almanac.program.wait_for_log("the refusal", refused);
+    assert_eq!(almanac.all("a").text(), text("first"));
+    almanac.until_metrics(&format!("{state} 1"));
+    api.delete(CATALOGS, "a");
+    almanac.until_names(&[]);
 }
 
 #[test]

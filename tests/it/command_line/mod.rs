@@ -10,6 +10,7 @@ mod prune;
 mod queries;
 mod schemes;
 mod terminal;
+mod verify;
 
 use std::path::Path;
 

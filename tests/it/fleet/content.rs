@@ -1,29 +1,20 @@
 //! What a fleet serves: the same everywhere, whole, and nothing that was removed
 //! too early.
 
-use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use almanac::objects::{self, AccessKey, CredentialSource};
-use almanac::store::fleet::{Collected, Fleet, Settings};
+use almanac::store::fleet::Collected;
 
-use super::{Shared, replicas, until, until_all_at};
+use super::{
+    Following, REPOSITORY, Shared, fleet, image_of, push, replicas, status_of, until, until_all_at,
+    until_at,
+};
 use crate::support::almanac::{Almanac, LONG_PATIENCE, catalog, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http::get;
-use crate::support::image::{Built, Image};
-use crate::support::objects::KEY;
 use crate::support::postgres;
 use crate::support::program::PATIENCE;
 use crate::support::upstream::Upstream;
-
-const REPOSITORY: &str = "catalogs/a";
-
-fn image_of(package: &str) -> Built {
-    Image::of_catalog(&Catalog::one(package)).build()
-}
 
 fn text(package: &str) -> String {
     Catalog::one(package).text(Format::JsonLines)
@@ -115,8 +106,7 @@ fn curated_catalogs_and_full_mirrors_come_to_every_replica() {
     let spread = "SELECT count(DISTINCT holder) FROM leases";
     shared.postgres.until(spread, "2");
 
-    let second = image_of("second");
-    upstream.push(REPOSITORY, "latest", &second);
+    let second = push(&upstream, "second");
     until_all_at(&mut replicas, "a", &second.digest());
     for replica in &mut replicas {
         until("the curated catalog", || {
@@ -127,58 +117,102 @@ fn curated_catalogs_and_full_mirrors_come_to_every_replica() {
     }
 }
 
+/// Sets back the catalog `a`, in one transaction that ends once the publication of another
+/// catalog waits for it.
+const SET_BACK: &str = "BEGIN;
+    UPDATE fleet SET change = change + 1;
+    DO $$ BEGIN
+      FOR looks IN 1..600 LOOP
+        PERFORM pg_stat_clear_snapshot();
+        IF EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
+          AND wait_event_type = 'Lock' AND query LIKE 'UPDATE fleet SET change%') THEN
+          RETURN;
+        END IF;
+        PERFORM pg_sleep(0.1);
+      END LOOP;
+      RAISE 'nobody publishes';
+    END $$;
+    INSERT INTO generations (track, number, revision, image, epoch, change, flips)
+      SELECT track, (SELECT max(number) FROM generations) + 1, revision, image, epoch,
+        (SELECT change FROM fleet), clock_timestamp()
+      FROM generations ORDER BY number LIMIT 1;
+    COMMIT";
+
 #[test]
-fn damaged_files_of_a_replica_are_fetched_again() {
-    if postgres::is_missing() {
+fn a_curated_catalog_is_made_again_when_another_revision_of_its_source_comes_meanwhile() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        first,
+    }) = Following::start(1)
+    else {
         return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let first = image_of("first");
-    upstream.push(REPOSITORY, "latest", &first);
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut replicas = replicas(&shared, &config, 2);
-    until_all_at(&mut replicas, "a", &first.digest());
-    // The fleet brings it, not the source.
+    };
+    let mut replica = replicas.remove(0);
+    // Its images follow the revisions.
+    let old = tag(&mut replica);
+    let second = push(&upstream, "second");
+    until_at(&mut replica, "a", &second.digest());
+    until("the next image", || tag(&mut replica) != old);
     upstream.misbehave(|behaviour| behaviour.status = Some(503));
-    for replica in &mut replicas {
-        let id = replica.status("a")["revision"]["id"].to_string();
-        let file = replica.program.data().join("revisions").join(id);
-        let file = file.join("metas.jsonl");
-        let first = fs::read(&file).unwrap()[0];
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-        // In place: the replica has mapped it, and a cut file would end it.
-        let mut file = fs::File::options().write(true).open(&file).unwrap();
-        file.write_all(&[first ^ 1]).unwrap();
-        replica.until_within(LONG_PATIENCE, "a", "the repair", |status| {
-            status["damage"]["repair"] == "done" && status["state"] == "serving"
-        });
-        assert_eq!(replica.all("a").text(), text("first"));
-    }
+    std::thread::scope(|scope| {
+        let setting_back = scope.spawn(|| shared.postgres.ask(SET_BACK));
+        let is_locked = "SELECT count(*) > 0 FROM pg_locks
+            WHERE relation = 'fleet'::regclass AND mode = 'RowExclusiveLock'";
+        shared.postgres.until(is_locked, "t");
+        let curated = "\n[[catalog]]\nname = \"ours\"\nfrom = [\"a\"]\n";
+        let source = upstream.reference(REPOSITORY, "latest");
+        let config = following(&source) + curated;
+        replica.reconfigure(&format!("{}{config}", shared.settings()));
+        setting_back.join().unwrap();
+    });
+    until_at(&mut replica, "a", &first.digest());
+    replica.until_within(LONG_PATIENCE, "ours", "a revision", |status| {
+        status["state"] == "serving"
+    });
+    // Of the other one, nothing was ever announced.
+    assert_eq!(replica.packages("ours").unwrap(), ["first"]);
+    let announced = "SELECT count(*) FROM revisions r JOIN tracks t ON t.id = r.track
+        WHERE t.catalog = 'ours'";
+    assert_eq!(shared.postgres.ask(announced), "1");
+    replica
+        .program
+        .wait_for_log("the reason", |log| log.contains("made again"));
 }
 
 #[test]
 fn a_damaged_object_reaches_no_client() {
-    if postgres::is_missing() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(2)
+    else {
         return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let first = image_of("first");
-    upstream.push(REPOSITORY, "latest", &first);
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut replicas = replicas(&shared, &config, 2);
-    until_all_at(&mut replicas, "a", &first.digest());
+    };
     for replica in &mut replicas {
         replica.until_pullable("a");
     }
 
     shared.objects.lie(|lies| lies.altered = Some("/sha256/"));
-    let second = image_of("second");
-    upstream.push(REPOSITORY, "latest", &second);
+    let second = push(&upstream, "second");
     until("a refusal", || {
         let mut logs = replicas.iter().map(|replica| replica.program.log());
         logs.any(|log| log.contains("is damaged"))
     });
-    // The holder has the bytes and waits for the other.
+    // The holder has the bytes and waits for the other, which tells why.
+    let waits = |status: &serde_json::Value, text: &str| {
+        let told = status["waits"]["a"].as_str();
+        told.is_some_and(|told| told.contains(text))
+    };
+    until("both reasons", || {
+        let told: Vec<_> = replicas.iter_mut().map(status_of).collect();
+        ["is damaged", "1 of 2 replicas have it"]
+            .iter()
+            .all(|text| told.iter().any(|status| waits(status, text)))
+    });
     for replica in &mut replicas {
         assert_eq!(replica.all("a").text(), text("first"));
     }
@@ -187,6 +221,129 @@ fn a_damaged_object_reaches_no_client() {
     for replica in &mut replicas {
         assert_eq!(replica.all("a").text(), text("second"));
     }
+}
+
+#[test]
+fn a_new_configuration_begins_with_what_the_fleet_serves_and_never_goes_back_in_time() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        first,
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    upstream.misbehave(|behaviour| behaviour.status = Some(503));
+    // Another tag of the same place.
+    let config = following(&upstream.reference(REPOSITORY, "next"));
+    let mut new = super::replicas(&shared, &config, 1).remove(0);
+    new.program.wait_until_ready();
+    // From its first moment as a ready one.
+    let dated = |replica: &mut Almanac| {
+        let all = replica.all("a");
+        assert_eq!(all.status, 200);
+        all.header("last-modified").unwrap().to_owned()
+    };
+    let before = dated(&mut new);
+    assert_eq!(before, dated(&mut replicas[0]));
+    assert_eq!(new.all("a").text(), text("first"));
+
+    // It has a date of a clock that was ahead.
+    shared
+        .postgres
+        .ask("UPDATE revisions SET modified = 4102444800");
+    let next = image_of("next");
+    upstream.push(REPOSITORY, "next", &next);
+    upstream.behave();
+    until_all_at(std::slice::from_mut(&mut new), "a", &next.digest());
+    assert_eq!(dated(&mut new), "Fri, 01 Jan 2100 00:00:01 GMT");
+    until_all_at(&mut replicas, "a", &first.digest());
+    // The first one's configuration is gone, and its revision, which both had, stays known.
+    for replica in &mut replicas {
+        replica.stop();
+    }
+    let aged = "UPDATE tracks SET wanted = wanted - interval '2 days'";
+    shared.postgres.ask(aged);
+    collect(&shared);
+    assert_eq!(shared.postgres.ask("SELECT count(*) FROM tracks"), "1");
+    assert_eq!(new.all("a").text(), text("next"));
+}
+
+#[test]
+fn a_replica_of_another_version_makes_its_own_files_of_the_lines_and_shares_them() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        first,
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    let image = tag(&mut replicas[0]);
+    // Another version's, of which this one can read nothing but the lines.
+    let own = "SELECT string_agg(name || encode(digest, 'hex'), ' ' ORDER BY name) FROM files
+               WHERE name NOT IN ('outline.zst', 'record.json') AND format = (SELECT max(format) FROM files)";
+    let before = shared.postgres.ask(own);
+    shared.postgres.ask("UPDATE files SET format = format - 1");
+    shared
+        .postgres
+        .ask("DELETE FROM files WHERE name <> 'all.zst'");
+    upstream.misbehave(|behaviour| behaviour.status = Some(503));
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut new = super::replicas(&shared, &config, 2);
+    until_all_at(&mut new, "a", &first.digest());
+    for replica in &mut new {
+        let answer = |replica: &mut Almanac| {
+            let all = replica.all("a");
+            let header = |name| all.header(name).unwrap().to_owned();
+            (header("etag"), header("last-modified"), all.text())
+        };
+        assert_eq!(answer(replica), answer(&mut replicas[0]));
+        assert_eq!(tag(replica), image);
+        assert_eq!(replica.packages("a").unwrap(), ["first"]);
+    }
+    // The files of this version are as they were, but for the blobs of the image, which only
+    // the record had.
+    assert_eq!(shared.postgres.ask(own), before);
+    let formats = "SELECT count(DISTINCT format) FROM files";
+    assert_eq!(shared.postgres.ask(formats), "2");
+}
+
+#[test]
+fn lost_objects_are_written_again_by_a_replica_that_has_their_bytes() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        first,
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    replicas[0].until_pullable("a");
+    let before = shared.objects.keys();
+    shared.objects.remove(|key| key.contains("/sha256/"));
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut new = shared.replica(&config);
+    until_at(&mut new, "a", &first.digest());
+    assert_eq!(new.all("a").text(), text("first"));
+    new.until_pullable("a");
+    // Under other names.
+    assert!(
+        shared
+            .objects
+            .keys()
+            .iter()
+            .all(|key| key.ends_with("fleet") || !before.contains(key))
+    );
+    until("an end of what is lost", || {
+        shared
+            .postgres
+            .ask("SELECT count(*) FROM objects WHERE state = 'lost'")
+            == "0"
+    });
 }
 
 #[test]
@@ -228,6 +385,21 @@ fn a_collection_removes_what_was_replaced_and_nothing_else() {
     let count = (shared.objects.keys().len() - 1).to_string();
     assert_eq!(shared.postgres.ask(known), count);
 
+    // Now and then the bucket is compared with the rows.
+    let keys = shared.objects.keys();
+    let own = keys.iter().find(|key| key.contains("sha256/")).unwrap();
+    let (name, _) = own.rsplit_once('-').unwrap();
+    shared.objects.copy(own, &format!("{name}-999999"));
+    assert_eq!(collect(&shared).strays, 0, "it is too early");
+    shared
+        .postgres
+        .ask("UPDATE fleet SET listed = listed - interval '8 days'");
+    assert_eq!(collect(&shared).strays, 1);
+    assert_eq!(collect(&shared).strays, 0);
+    age("objects", "touched");
+    assert_eq!(collect(&shared).objects, 1);
+    assert_eq!(shared.objects.keys(), keys);
+
     // Nothing that a new replica needs is missing.
     let mut others = replicas(&shared, &config, 1);
     until_all_at(&mut others, "a", &first.digest());
@@ -242,24 +414,8 @@ fn collect(shared: &Shared) -> Collected {
         .enable_all()
         .build()
         .unwrap();
-    let settings = Settings {
-        database: shared.postgres.url().parse().unwrap(),
-        password_file: None,
-        ca_files: Vec::new(),
-        objects: objects::Settings {
-            location: shared.objects.url("almanac").parse().unwrap(),
-            credentials: CredentialSource::Key(AccessKey {
-                id: KEY.into(),
-                secret: "secret".into(),
-                token: None,
-            }),
-            ca_files: Vec::new(),
-        },
-        name: "test".into(),
-        stale: None,
-    };
     runtime.block_on(async {
-        let fleet = Fleet::open(&settings).unwrap();
+        let fleet = fleet(shared);
         let collected = fleet.collect().await.unwrap();
         fleet.close().await;
         collected.expect("nobody else collects")

@@ -1,18 +1,31 @@
 //! Several replicas over a real `PostgreSQL` and a store of objects.
 
+mod archives;
 mod content;
 mod objects;
+mod publishing;
+mod repairs;
 mod replicas;
 mod starts;
 
 use std::time::{Duration, Instant};
 
+use almanac::objects::{self as bucket, AccessKey, CredentialSource};
+use almanac::store::fleet::{Fleet, Settings};
 use images::digest::Digest;
+use serde_json::Value;
 
-use crate::support::almanac::{Almanac, LONG_PATIENCE};
+use crate::support::almanac::{Almanac, LONG_PATIENCE, following};
+use crate::support::catalog::Catalog;
+use crate::support::http::get;
+use crate::support::image::{Built, Image};
 use crate::support::objects::{KEY, ObjectStore};
-use crate::support::postgres::Postgres;
+use crate::support::postgres::{self, Postgres};
 use crate::support::program::{Finished, Start};
+use crate::support::upstream::Upstream;
+
+/// Where the image of the catalog `a` lies.
+const REPOSITORY: &str = "catalogs/a";
 
 /// A database and a bucket.
 struct Shared {
@@ -64,6 +77,59 @@ impl Shared {
     }
 }
 
+/// Replicas that follow the catalog `a` and serve its first image.
+struct Following {
+    shared: Shared,
+    upstream: Upstream,
+    replicas: Vec<Almanac>,
+    /// The first image.
+    first: Built,
+}
+
+impl Following {
+    /// So many replicas; none where the test has to be skipped.
+    #[track_caller]
+    fn start(count: usize) -> Option<Self> {
+        Self::start_over(Shared::start, count)
+    }
+
+    /// The same over a database of this test alone.
+    #[track_caller]
+    fn start_alone(count: usize) -> Option<Self> {
+        Self::start_over(|| Shared::of(Postgres::alone()), count)
+    }
+
+    #[track_caller]
+    fn start_over(shared: impl FnOnce() -> Shared, count: usize) -> Option<Self> {
+        if postgres::is_missing() {
+            return None;
+        }
+        let (shared, upstream) = (shared(), Upstream::start());
+        let first = push(&upstream, "first");
+        let config = following(&upstream.reference(REPOSITORY, "latest"));
+        let mut replicas = replicas(&shared, &config, count);
+        until_all_at(&mut replicas, "a", &first.digest());
+        Some(Self {
+            shared,
+            upstream,
+            replicas,
+            first,
+        })
+    }
+}
+
+/// The image of a catalog with this package.
+fn image_of(package: &str) -> Built {
+    Image::of_catalog(&Catalog::one(package)).build()
+}
+
+/// Makes this the image of the catalog `a`.
+fn push(upstream: &Upstream, package: &str) -> Built {
+    let image = image_of(package);
+    upstream.push(REPOSITORY, "latest", &image);
+    image
+}
+
 /// Replicas whose names are their numbers.
 fn replicas(shared: &Shared, config: &str, count: usize) -> Vec<Almanac> {
     let config = format!("{}{config}", shared.settings());
@@ -82,6 +148,27 @@ fn credentials() -> [(&'static str, &'static str); 2] {
     ]
 }
 
+/// What the replicas share, for a test that takes part itself.
+fn fleet(shared: &Shared) -> Fleet {
+    let settings = Settings {
+        database: shared.postgres.url().parse().unwrap(),
+        password_file: None,
+        ca_files: Vec::new(),
+        objects: bucket::Settings {
+            location: shared.objects.url("almanac").parse().unwrap(),
+            credentials: CredentialSource::Key(AccessKey {
+                id: KEY.into(),
+                secret: "secret".into(),
+                token: None,
+            }),
+            ca_files: Vec::new(),
+        },
+        name: "test".into(),
+        stale: None,
+    };
+    Fleet::open(&settings).unwrap()
+}
+
 /// Waits until all replicas serve a catalog at a digest. A replica that dies, or is slow
 /// to start, delays the others for half a minute.
 fn until_all_at(replicas: &mut [Almanac], catalog: &str, digest: &Digest) {
@@ -95,6 +182,22 @@ fn until_at(replica: &mut Almanac, catalog: &str, digest: &Digest) {
     let digest = digest.to_string();
     replica.until_within(LONG_PATIENCE, catalog, &digest, |status| {
         status["revision"]["digest"] == digest.as_str()
+    });
+}
+
+/// What a replica tells of itself and of the fleet.
+fn status_of(replica: &mut Almanac) -> Value {
+    let address = replica.program.address("admin");
+    let reply = get(address, "/status").unwrap();
+    let status: Value = serde_json::from_slice(&reply.body).unwrap();
+    status["fleet"].clone()
+}
+
+/// Waits until a replica tells that the catalog `a` waits for this.
+fn until_waiting(replica: &mut Almanac, reason: &str) {
+    until(reason, || {
+        let told = &status_of(replica)["waits"]["a"];
+        told.as_str().is_some_and(|told| told.contains(reason))
     });
 }
 

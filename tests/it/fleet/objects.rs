@@ -28,8 +28,18 @@ fn bucket_of(url: &str, ca_files: Vec<PathBuf>) -> Bucket {
     Bucket::new(&settings).unwrap()
 }
 
+/// All keys that begin so.
+async fn keys(bucket: &Bucket, beginning: &str) -> Vec<String> {
+    let mut pages = bucket.list(beginning);
+    let mut keys = Vec::new();
+    while let Some(page) = pages.next().await.unwrap() {
+        keys.extend(page);
+    }
+    keys
+}
+
 async fn whole(bucket: &Bucket, key: &str) -> Result<Vec<u8>, ObjectError> {
-    let mut body = bucket.get(key).await?;
+    let mut body = bucket.get(key, 4 << 20).await?;
     let mut bytes = Vec::new();
     while let Some(chunk) = body.chunk().await? {
         bytes.extend_from_slice(&chunk);
@@ -65,12 +75,14 @@ async fn use_it(bucket: &Bucket) {
     assert_eq!(bucket.read("b").await.unwrap(), None);
     let error = whole(bucket, "b").await.unwrap_err().to_string();
     assert!(error.ends_with("there is no such object"), "{error}");
-    let keys = bucket.list("a/").await.unwrap();
-    assert_eq!(keys, ["a/0", "a/1", "a/2", "a/3", "a/4"]);
+    assert_eq!(
+        keys(bucket, "a/").await,
+        ["a/0", "a/1", "a/2", "a/3", "a/4"]
+    );
     bucket.delete("a/1").await.unwrap();
     bucket.delete("a/1").await.unwrap();
-    assert_eq!(bucket.list("a/").await.unwrap().len(), 4);
-    assert!(bucket.list("c").await.unwrap().is_empty());
+    assert_eq!(keys(bucket, "a/").await.len(), 4);
+    assert!(keys(bucket, "c").await.is_empty());
 }
 
 fn run(work: impl Future<Output = ()>) {
@@ -112,6 +124,53 @@ fn a_store_that_breaks_off_is_asked_for_the_rest() {
         assert!(!error.is_temporary());
         let wanted = format!("cannot read s3://{BUCKET}/a: the store answered 403 AccessDenied");
         assert!(error.to_string().starts_with(&wanted), "{error}");
+    });
+}
+
+#[test]
+fn an_answer_to_two_writers_at_once_is_no_proof_that_an_object_is_there() {
+    let store = ObjectStore::start();
+    run(async {
+        let bucket = bucket(&store.url(""));
+        store.lie(|lies| {
+            lies.status = Some((409, "ConditionalRequestConflict"));
+            lies.times = Some(1);
+        });
+        let written = bucket.put("a", Bytes::from_static(b"a"), Put::IfAbsent);
+        assert!(written.await.unwrap());
+        assert_eq!(store.keys(), ["a"]);
+    });
+}
+
+#[test]
+fn an_answer_of_something_before_the_store_is_no_word_of_an_object() {
+    let store = ObjectStore::start();
+    let bucket = bucket(&store.url("almanac"));
+    run(async {
+        let missing = bucket.get("none", 1).await.err().unwrap();
+        assert!(missing.is_missing() && !missing.is_temporary(), "{missing}");
+        store.lie(|lies| lies.status = Some((404, "")));
+        let other = bucket.get("none", 1).await.err().unwrap();
+        assert!(!other.is_missing() && other.is_temporary(), "{other}");
+        assert!(other.to_string().contains("check endpoint"), "{other}");
+    });
+}
+
+#[test]
+fn an_object_is_in_the_list_beside_others_that_begin_with_its_name() {
+    let store = ObjectStore::start();
+    run(async {
+        let bucket = bucket(&store.url("p"));
+        for key in ["fleet-of-another", "fleets", "fleet/1", "fleet/2"] {
+            let body = Bytes::from_static(b"a");
+            bucket.put(key, body, Put::IfAbsent).await.unwrap();
+        }
+        assert!(!bucket.lists("fleet").await.unwrap());
+        let body = Bytes::from_static(b"a");
+        bucket.put("fleet", body, Put::IfAbsent).await.unwrap();
+        store.forget_requests();
+        assert!(bucket.lists("fleet").await.unwrap());
+        assert_eq!(store.requests().len(), 1);
     });
 }
 

@@ -1,19 +1,18 @@
 //! Three replicas: one follows a catalog, all serve it.
 
-use super::{Shared, replicas, until, until_all_at, until_at};
+use super::{
+    Following, REPOSITORY, Shared, credentials, push, replicas, status_of, until, until_all_at,
+    until_at, until_waiting,
+};
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http::{ask, get};
-use crate::support::image::{Built, Image};
 use crate::support::postgres::{self, Postgres};
+use crate::support::program::Start;
+use crate::support::relay::Relay;
 use crate::support::upstream::Upstream;
 
-const REPOSITORY: &str = "catalogs/a";
 const HOLDER: &str = "SELECT r.name FROM leases l JOIN replicas r ON r.id = l.holder";
-
-fn image_of(package: &str) -> Built {
-    Image::of_catalog(&Catalog::one(package)).build()
-}
 
 fn entity_tag(replica: &mut Almanac, coding: &str) -> (String, Vec<u8>) {
     let address = replica.program.address("http");
@@ -37,17 +36,25 @@ fn other_image(replica: &mut Almanac, before: &str) -> String {
     digest
 }
 
+/// What `almanac status` writes besides its table.
+fn printed_status(replica: &mut Almanac) -> String {
+    let address = replica.program.address("admin").to_string();
+    let printed = Start::new(["status", "--admin", &address]).run();
+    assert!(printed.status.success(), "{printed:?}");
+    printed.stderr
+}
+
 #[test]
 fn one_replica_follows_a_catalog_and_all_serve_it() {
-    if postgres::is_missing() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(3)
+    else {
         return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let first = image_of("first");
-    upstream.push(REPOSITORY, "latest", &first);
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut replicas = replicas(&shared, &config, 3);
-    until_all_at(&mut replicas, "a", &first.digest());
+    };
     // Each layer is pulled once, for all of them; by another holder once more.
     let holders = shared.postgres.ask("SELECT epoch FROM leases");
     let holders: usize = holders.parse().unwrap();
@@ -64,8 +71,7 @@ fn one_replica_follows_a_catalog_and_all_serve_it() {
     for replica in &mut replicas {
         image = other_image(replica, "");
     }
-    let second = image_of("second");
-    upstream.push(REPOSITORY, "latest", &second);
+    let second = push(&upstream, "second");
     until_all_at(&mut replicas, "a", &second.digest());
     for coding in ["identity", "gzip", "zstd"] {
         let mut answers = replicas.iter_mut().map(|it| entity_tag(it, coding));
@@ -108,15 +114,15 @@ fn one_replica_follows_a_catalog_and_all_serve_it() {
 
 #[test]
 fn another_replica_follows_when_the_holder_is_killed() {
-    if postgres::is_missing() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(3)
+    else {
         return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let first = image_of("first");
-    upstream.push(REPOSITORY, "latest", &first);
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut replicas = replicas(&shared, &config, 3);
-    until_all_at(&mut replicas, "a", &first.digest());
+    };
 
     let holder = shared.postgres.ask(HOLDER);
     let epoch = shared.postgres.ask("SELECT epoch FROM leases");
@@ -128,31 +134,50 @@ fn another_replica_follows_when_the_holder_is_killed() {
     });
     assert_ne!(shared.postgres.ask("SELECT epoch FROM leases"), epoch);
 
-    let second = image_of("second");
-    upstream.push(REPOSITORY, "latest", &second);
+    let second = push(&upstream, "second");
     until_all_at(&mut replicas, "a", &second.digest());
 
     // It comes back with what it has, and catches up.
     dead.program.restart();
     until_at(&mut dead, "a", &second.digest());
-    // A clean stop gives the lease back at once.
+    // A clean stop gives the lease back at once: nothing is left that could expire.
     for replica in &mut replicas {
         replica.stop();
     }
+    let left = format!("SELECT count(*) FROM replicas WHERE name <> '{holder}'");
+    assert_eq!(shared.postgres.ask(&left), "0");
+    let kept = "SELECT count(*) FROM leases WHERE holder NOT IN (SELECT id FROM replicas)";
+    assert_eq!(shared.postgres.ask(kept), "0");
     shared.postgres.until(HOLDER, &holder);
 }
 
+/// Between an announcement and its moment, which others hold up.
 #[test]
 fn a_holder_that_was_stopped_publishes_nothing_when_it_goes_on() {
-    if postgres::is_missing() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(2)
+    else {
         return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let first = image_of("first");
-    upstream.push(REPOSITORY, "latest", &first);
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut replicas = replicas(&shared, &config, 2);
-    until_all_at(&mut replicas, "a", &first.digest());
+    };
+    // So many that the two are never half.
+    shared.postgres.ask(
+        "INSERT INTO replicas (name, version, format, wants, ready, expires)
+         SELECT 'other', '0', 0, ARRAY[id], true, clock_timestamp() + interval '1 hour'
+         FROM tracks, generate_series(1, 3)",
+    );
+    let ready = "SELECT count(*) FROM replicas WHERE ready AND name <> 'other'";
+    shared.postgres.until(ready, "2");
+    let second = push(&upstream, "second");
+    let receipts = "SELECT count(*) FROM receipts JOIN generations USING (track, number)
+                    WHERE flips IS NULL";
+    shared.postgres.until(receipts, "2");
+    // Those that get lost are left again.
+    shared.postgres.ask("DELETE FROM receipts");
+    shared.postgres.until(receipts, "2");
 
     let holder = shared.postgres.ask(HOLDER);
     let mut stopped = replicas.swap_remove(holder.parse().unwrap());
@@ -161,49 +186,49 @@ fn a_holder_that_was_stopped_publishes_nothing_when_it_goes_on() {
         let now = shared.postgres.ask(HOLDER);
         !now.is_empty() && now != holder
     });
-    let second = image_of("second");
-    upstream.push(REPOSITORY, "latest", &second);
+    let others = "DELETE FROM replicas WHERE name = 'other'";
+    shared.postgres.ask(others);
+    // The next one goes on with what was announced.
     until_all_at(&mut replicas, "a", &second.digest());
-    let epoch = || -> u64 {
-        let found = shared.postgres.ask("SELECT max(epoch) FROM generations");
-        found.parse().unwrap()
-    };
-    let before = epoch();
+    let third = push(&upstream, "third");
+    until_all_at(&mut replicas, "a", &third.digest());
+    let number = "SELECT max(number) FROM generations";
+    let last = shared.postgres.ask(number);
 
     stopped.program.signal("CONT");
-    until_at(&mut stopped, "a", &second.digest());
-    let third = image_of("third");
-    upstream.push(REPOSITORY, "latest", &third);
-    until_all_at(&mut replicas, "a", &third.digest());
     until_at(&mut stopped, "a", &third.digest());
+    assert_eq!(shared.postgres.ask(number), last);
     // Only the epochs of holders, in their order.
     let order = "SELECT count(*) FROM generations a JOIN generations b USING (track)
                  WHERE a.number < b.number AND a.epoch > b.epoch";
     assert_eq!(shared.postgres.ask(order), "0");
-    assert!(epoch() >= before);
 }
 
 #[test]
 fn what_is_served_stays_while_the_database_and_the_objects_are_away() {
-    if postgres::is_missing() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start_alone(2)
+    else {
         return;
-    }
-    let (shared, upstream) = (Shared::of(Postgres::alone()), Upstream::start());
-    let first = image_of("first");
-    upstream.push(REPOSITORY, "latest", &first);
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut replicas = replicas(&shared, &config, 2);
-    until_all_at(&mut replicas, "a", &first.digest());
+    };
 
     // A pass fails where it shares, and the revision of before stays.
     shared.objects.lie(|lies| lies.gone = true);
-    let second = image_of("second");
-    upstream.push(REPOSITORY, "latest", &second);
+    let second = push(&upstream, "second");
     until("a failure of the holder", || {
         let mut results = replicas
             .iter_mut()
             .map(|replica| replica.status("a")["last_result"].take());
         results.any(|result| result["stage"] == "share" && result["reason"] == "objects")
+    });
+    // Nothing is left of passes that failed.
+    until("the end of failed passes", || {
+        let mut all = replicas.iter();
+        all.all(|replica| replica.revisions().len() == 1)
     });
     for replica in &mut replicas {
         assert_eq!(
@@ -219,21 +244,115 @@ fn what_is_served_stays_while_the_database_and_the_objects_are_away() {
         replica
             .program
             .wait_for_log("the warning", |log| log.contains("no word to the fleet"));
+        until("the reason", || {
+            let status = status_of(replica);
+            let error = status["error"].as_str().unwrap_or_default();
+            error.contains("refused") && status["replicas"] == 0
+        });
+        replica.until_metrics("almanac_fleet_replicas 0");
         assert_eq!(
             replica.all("a").text(),
             Catalog::one("second").text(Format::JsonLines)
         );
     }
     // A start with what is stored, while nothing answers.
-    shared.objects.lie(|lies| lies.gone = true);
+    shared.objects.kill();
     replicas[0].program.kill9();
     replicas[0].program.restart();
     until_at(&mut replicas[0], "a", &second.digest());
-    shared.objects.behave();
+    shared.objects.restart();
     shared.postgres.restart();
-    let third = image_of("third");
-    upstream.push(REPOSITORY, "latest", &third);
+    let third = push(&upstream, "third");
     until_all_at(&mut replicas, "a", &third.digest());
+}
+
+#[test]
+fn a_holder_whose_disk_fails_leaves_the_catalog_to_another() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(2)
+    else {
+        return;
+    };
+    let holder = shared.postgres.ask(HOLDER);
+    let failing: usize = holder.parse().unwrap();
+    let data = replicas[failing].program.data().to_owned();
+    std::fs::rename(data.join("revisions"), data.join("gone")).unwrap();
+    push(&upstream, "second");
+    until("another holder", || {
+        let now = shared.postgres.ask(HOLDER);
+        !now.is_empty() && now != holder
+    });
+    // It cannot fetch what the other one announces, and tells why.
+    until_waiting(&mut replicas[failing], "revisions");
+    let printed = printed_status(&mut replicas[failing]);
+    assert!(
+        printed.contains("almanac: a waits: ") && printed.contains("revisions"),
+        "{printed}"
+    );
+    // What it has open is served.
+    let text = Catalog::one("first").text(Format::JsonLines);
+    assert_eq!(replicas[failing].all("a").text(), text);
+}
+
+#[test]
+fn a_changed_password_of_the_database_counts_without_a_restart() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::of(Postgres::alone()), Upstream::start());
+    shared.postgres.ask(
+        "CREATE ROLE guarded LOGIN PASSWORD 'old';
+         GRANT ALL ON ALL TABLES IN SCHEMA public TO guarded;
+         GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO guarded;",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    std::fs::write(&file, "old\n").unwrap();
+    let first = push(&upstream, "first");
+    let url = shared.postgres.url_of("guarded", "127.0.0.1");
+    let settings = shared.settings().replace(&shared.postgres.url(), &url);
+    let catalog = following(&upstream.reference(REPOSITORY, "latest"));
+    let config = format!("{settings}{catalog}\n[fleet]\npassword_file = {file:?}\n");
+    let mut replica = Almanac::start_with(&config, &credentials());
+    until_at(&mut replica, "a", &first.digest());
+
+    shared.postgres.ask("ALTER ROLE guarded PASSWORD 'new'");
+    let connections = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                       WHERE usename = 'guarded'";
+    shared.postgres.ask(connections);
+    let program = &mut replica.program;
+    program.wait_for_log("the refusal", |log| log.contains("no word to the fleet"));
+    std::fs::write(&file, "new\n").unwrap();
+    let second = push(&upstream, "second");
+    until_at(&mut replica, "a", &second.digest());
+}
+
+#[test]
+fn a_replica_replaces_connections_to_the_database_that_have_stalled() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let first = push(&upstream, "first");
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let direct = shared.postgres.address();
+    let relay = Relay::start(direct);
+    let settings = shared.settings();
+    let settings = settings.replace(&direct.to_string(), &relay.address().to_string());
+    assert_ne!(settings, shared.settings());
+    let replica = Almanac::start_with(&format!("{settings}{config}"), &credentials());
+    let mut replicas = [replica];
+    until_all_at(&mut replicas, "a", &first.digest());
+    relay.stall();
+    let second = push(&upstream, "second");
+    until_all_at(&mut replicas, "a", &second.digest());
+    until("an answer", || {
+        status_of(&mut replicas[0])["error"].is_null()
+    });
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What a start of a replica, and `serve --check`, refuse.
 
+use std::path::Path;
+
 use super::{Shared, credentials};
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
@@ -10,6 +12,11 @@ use crate::support::tls::Authority;
 
 /// Runs `serve --check` with this configuration.
 fn check(config: &str, variables: &[(&str, &str)]) -> Finished {
+    check_in(None, config, variables)
+}
+
+/// The same with a data folder that is there.
+fn check_in(data: Option<&Path>, config: &str, variables: &[(&str, &str)]) -> Finished {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("almanac.toml");
     std::fs::write(&path, config).unwrap();
@@ -21,7 +28,10 @@ fn check(config: &str, variables: &[(&str, &str)]) -> Finished {
     let start = variables
         .iter()
         .fold(start, |start, (name, value)| start.variable(name, value));
-    start.run()
+    match data {
+        Some(data) => start.data(data).run(),
+        None => start.run(),
+    }
 }
 
 /// A folder with a catalog, and the lines of a configuration that name it.
@@ -116,6 +126,9 @@ fn a_bucket_that_cannot_be_used_is_refused_with_the_reason() {
     objects.lie(|lies| lies.empty_lists = true);
     refused("no lists", "s3:ListBucket", &credentials());
     objects.behave();
+    objects.lie(|lies| lies.no_deletes = true);
+    refused("no deletes", "cannot remove", &credentials());
+    objects.behave();
 
     // A store with another clock is used all the same.
     objects.lie(|lies| lies.ahead = Some(3600));
@@ -126,7 +139,7 @@ fn a_bucket_that_cannot_be_used_is_refused_with_the_reason() {
     // A key in a file counts before that of the environment.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys");
-    let text = format!("[default]\naws_access_key_id = {KEY}\naws_secret_access_key = s\n");
+    let text = format!("[default]\naws_access_key_id = {KEY}\naws_secret_access_key = secret\n");
     std::fs::write(&file, text).unwrap();
     let with_file = format!(
         "{config}\n[fleet]\ncredentials_file = {:?}\n",
@@ -134,6 +147,22 @@ fn a_bucket_that_cannot_be_used_is_refused_with_the_reason() {
     );
     let good = check(&with_file, &wrong);
     assert!(good.status.success(), "{good:?}");
+
+    // Nobody listens there: the message names the server.
+    let nowhere = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let url = objects.url("");
+    let (_, server) = url.rsplit_once("//").unwrap();
+    let elsewhere = config.replace(server, &nowhere.to_string());
+    assert_ne!(elsewhere, config);
+    let unreached = check(&elsewhere, &credentials());
+    assert_eq!(unreached.status.code(), Some(1), "{unreached:?}");
+    let server = format!("{nowhere}: ");
+    assert!(unreached.stderr.contains(&server), "{unreached:?}");
+    let advice = "; check endpoint and region in objects";
+    assert!(unreached.stderr.contains(advice), "{unreached:?}");
 
     // The prefix belongs to the first fleet that uses it.
     let other = Postgres::start();
@@ -170,6 +199,12 @@ fn a_data_folder_of_a_node_alone_is_refused_and_the_other_way_round() {
     let mut replica = shared.replica(&catalog);
     replica.until("a", "a revision", |status| status["state"] == "serving");
     replica.stop();
+    let refused = check_in(Some(replica.program.data()), &catalog, &[]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(
+        refused.stderr.contains("of a replica of a fleet"),
+        "{refused:?}"
+    );
     replica.restart_with(&catalog);
     let status = replica.program.wait(crate::support::program::PATIENCE);
     assert_eq!(status.code(), Some(1));
@@ -195,6 +230,64 @@ fn a_database_of_another_program_is_not_prepared() {
 }
 
 #[test]
+fn nothing_is_written_beside_tables_of_another_program() {
+    if postgres::is_missing() {
+        return;
+    }
+    let migrations = "CREATE TABLE _sqlx_migrations (version bigint PRIMARY KEY, checksum bytea);";
+    let filled = format!("{migrations} INSERT INTO _sqlx_migrations VALUES (20200101000000, '')");
+    for (made, tables) in [
+        ("CREATE TABLE users (a int)", "users"),
+        (&*filled, "_sqlx_migrations"),
+    ] {
+        let shared = Shared {
+            postgres: Postgres::start(),
+            objects: ObjectStore::start(),
+        };
+        shared.postgres.ask(made);
+        let refused = shared.try_migrate();
+        assert!(!refused.status.success(), "{refused:?}");
+        assert!(refused.stderr.contains("another program's"), "{refused:?}");
+        let found = "SELECT string_agg(relname, ' ') FROM pg_class
+            WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace";
+        assert_eq!(shared.postgres.ask(found), tables);
+    }
+}
+
+#[test]
+fn a_preparation_does_not_wait_for_others_for_long() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    std::thread::scope(|scope| {
+        let locking = scope.spawn(|| {
+            let lock = "BEGIN; LOCK TABLE _sqlx_migrations;
+                DO $$ BEGIN
+                  FOR looks IN 1..600 LOOP
+                    IF EXISTS (SELECT 1 FROM pg_class WHERE relname = 'refused') THEN RETURN; END IF;
+                    PERFORM pg_sleep(0.1);
+                  END LOOP;
+                END $$;
+                COMMIT";
+            shared.postgres.ask(lock)
+        });
+        let is_locked = "SELECT count(*) > 0 FROM pg_locks
+            WHERE relation = '_sqlx_migrations'::regclass AND mode = 'AccessExclusiveLock'";
+        shared.postgres.until(is_locked, "t");
+        let refused = shared.try_migrate();
+        assert!(!refused.status.success(), "{refused:?}");
+        assert!(
+            refused.stderr.contains("another session locks it"),
+            "{refused:?}"
+        );
+        shared.postgres.ask("CREATE TABLE refused ()");
+        locking.join().unwrap();
+    });
+    shared.migrate();
+}
+
+#[test]
 fn a_user_whom_the_database_does_not_take_is_refused_with_what_to_do() {
     if postgres::is_missing() {
         return;
@@ -205,6 +298,8 @@ fn a_user_whom_the_database_does_not_take_is_refused_with_what_to_do() {
         "CREATE ROLE guarded LOGIN PASSWORD 'right';
          GRANT SELECT ON ALL TABLES IN SCHEMA public TO guarded;",
     );
+    let grant = "GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO guarded;
+                 GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO guarded;";
     let config = |user: &str, password: &str| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("password");
@@ -215,6 +310,32 @@ fn a_user_whom_the_database_does_not_take_is_refused_with_what_to_do() {
         (format!("{own}{catalog}\n{fleet}"), folder)
     };
     let (right, _kept) = config("guarded", "right\n");
+    let refused = check(&right, &credentials());
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    for wanted in [
+        "DELETE on files",
+        "UPDATE on incarnations, revisions_id_seq",
+        "INSERT on files",
+        "grant SELECT, INSERT",
+    ] {
+        assert!(refused.stderr.contains(wanted), "{refused:?}");
+    }
+    // In a database of its own it may make no tables.
+    let empty = Postgres::start();
+    let (moved, folder) = config("guarded", "right\n");
+    let moved = moved.replace(
+        &shared.postgres.url_of("guarded", "127.0.0.1"),
+        &empty.url_of("guarded", "127.0.0.1"),
+    );
+    let file = folder.path().join("almanac.toml");
+    std::fs::write(&file, moved).unwrap();
+    let refused = Start::new(["migrate", "--config", file.to_str().unwrap()]).run();
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(
+        refused.stderr.contains("owner of the database"),
+        "{refused:?}"
+    );
+    shared.postgres.ask(grant);
     let good = check(&right, &credentials());
     assert!(good.status.success(), "{good:?}");
     for (user, password) in [("guarded", "wrong"), ("nobody", "right")] {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::cluster::text;
+use super::cluster::{selects, text};
 use super::rendered::{EXAMPLES, OVERLAYS, chart, overlay};
 use super::{deployed, in_pages, root};
 use crate::docs::read;
@@ -19,11 +19,14 @@ use crate::support::yaml;
 const RELEASES: [&str; 2] = ["1.30", "1.37"];
 
 /// Labels and annotations of a release of Helm.
-const OF_HELM: [&str; 5] = [
+const OF_HELM: [&str; 8] = [
     "app.kubernetes.io/instance",
     "app.kubernetes.io/version",
     "app.kubernetes.io/managed-by",
     "helm.sh/chart",
+    "helm.sh/hook",
+    "helm.sh/hook-weight",
+    "helm.sh/hook-delete-policy",
     "almanac/restart",
 ];
 
@@ -32,7 +35,7 @@ fn the_overlays_are_what_the_chart_renders() {
     if skip_without("helm") || skip_without("kubectl") {
         return;
     }
-    for (example, _) in &EXAMPLES[..5] {
+    for (example, _) in &EXAMPLES[..6] {
         let charted = by_name(yaml::documents(chart(example)));
         let mut overlaid = by_name(overlay(&format!("deploy/kustomize/{example}")));
         // Helm has a flag for it.
@@ -78,6 +81,49 @@ fn the_component_for_metrics_is_what_the_chart_renders() {
     let pod = &overlaid["StatefulSet almanac"]["spec"]["template"]["spec"];
     let admin = json!([{"name": "ALMANAC_ADMIN", "value": "0.0.0.0:9090"}]);
     assert_eq!(pod["containers"][0]["env"], admin);
+}
+
+/// Without the comment in its kustomization, each overlay has metrics of its own pods.
+#[test]
+fn each_overlay_takes_the_component_for_metrics_where_it_names_it() {
+    if skip_without("kubectl") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (name, namespace) in &EXAMPLES[..5] {
+        let copy = folder.path().join(name);
+        let kustomize = root().join("deploy/kustomize");
+        let mut copying = Command::new("cp");
+        let copied = copying.arg("-r").arg(kustomize).arg(&copy).status();
+        assert!(copied.unwrap().success());
+        let own = copy.join(name);
+        let inner = own.join("namespaced/kustomization.yaml");
+        let file = if inner.exists() {
+            inner
+        } else {
+            own.join("kustomization.yaml")
+        };
+        let text_of = std::fs::read_to_string(&file).unwrap();
+        let with = text_of.replace("#components:", "components:");
+        let with = with.replace("#  - ../", "  - ../");
+        assert_ne!(text_of, with, "{name}");
+        std::fs::write(&file, with).unwrap();
+        let all = by_name(overlay(own.to_str().unwrap()));
+        for object in [
+            "Service almanac-admin",
+            "PodMonitor almanac",
+            "PrometheusRule almanac",
+        ] {
+            let metadata = &all[object]["metadata"];
+            assert_eq!(metadata["namespace"], *namespace, "{name}: {object}");
+        }
+        let pods = &all["StatefulSet almanac"]["spec"]["template"]["metadata"]["labels"];
+        let service = &all["Service almanac-admin"]["spec"]["selector"];
+        let service = json!({ "matchLabels": service });
+        for selector in [&service, &all["PodMonitor almanac"]["spec"]["selector"]] {
+            assert!(selects(selector, pods), "{name}: {selector} {pods}");
+        }
+    }
 }
 
 /// The other tests read the overlay without kubectl.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::cluster::{Cluster, text};
 use super::rendered::{EXAMPLES, chart, helm, values};
@@ -49,6 +49,7 @@ fn the_chart_renders_the_examples_as_recorded() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn values_that_cannot_work_are_refused() {
     if skip_without("helm") {
         return;
@@ -63,6 +64,17 @@ fn values_that_cannot_work_are_refused() {
     ];
     for (change, said) in [
         ("--set=unknown=1", "unknown"),
+        ("--set=settings.database=postgres://a@b/c", "needs both"),
+        ("--set=fleet.secretName=almanac-fleet", "is for a fleet"),
+        (
+            "--set=settings.database=postgres://a@b/c,settings.objects=s3://a,settings.offline=true",
+            "settings.offline",
+        ),
+        ("--set=fleet.migrate=often", "fleet.migrate"),
+        (
+            "--set=fleet.serviceAccountName=a,settings.kubernetes.mirror_sets=true",
+            "fleet.serviceAccountName",
+        ),
         ("--set=catalogs=null", "catalogs"),
         ("--set=catalogs[0].nam=x", "nam"),
         ("--set=catalogs[0].name=A_B", "catalogs.0.name"),
@@ -91,6 +103,34 @@ fn values_that_cannot_work_are_refused() {
         (
             "--set=image.repository=",
             "image.repository is missing: write",
+        ),
+        // An empty section takes its defaults away.
+        ("--set=settings=null", "settings is required"),
+        ("--set=olm.v0=null", "v0 is required"),
+        (
+            "--set=settings.http=:80",
+            "settings.http: the chart sets it",
+        ),
+        (
+            "--set=catalogs[0].settings.name=x",
+            "settings.name: write name beside",
+        ),
+        ("--set=catalogs[0].source=operatorhub", "catalogs.0.source"),
+        ("--set=settings.platform=linux", "settings.platform"),
+        ("--set=settings.poll=5x", "settings.poll"),
+        (
+            "--set=resources.limits.memory=1GiB",
+            "resources.limits.memory",
+        ),
+        ("--set=tls.mode=serviceCa", "is for platform: openshift"),
+        ("--set=olm.v1.host=https://a.example/", "olm.v1.host"),
+        (
+            "--set=metrics.podMonitor.enabled=true",
+            "metrics.podMonitor.enabled needs metrics.enabled",
+        ),
+        (
+            "--set=metrics.dashboard.enabled=true",
+            "metrics.dashboard.enabled needs metrics.enabled",
         ),
         ("--set=settings.polll=10m", "polll"),
         ("--set=settings.log.fromat=json", "fromat"),
@@ -148,6 +188,96 @@ fn values_that_cannot_work_are_refused() {
         .concat(),
     );
     assert!(output.status.success());
+}
+
+/// The objects of an example in the namespace "almanac", with further values.
+fn rendered(example: &str, more: &[&str]) -> Vec<Value> {
+    let file = values(example);
+    let words = [
+        "template",
+        "almanac",
+        "deploy/helm/almanac",
+        "--namespace=almanac",
+        "--values",
+        &file,
+    ];
+    let output = helm(&[&words[..], more].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{more:?}: {errors}");
+    yaml::documents(&String::from_utf8(output.stdout).unwrap())
+}
+
+/// The rules of the policy for the traffic to almanac, with further values.
+fn ingress(example: &str, more: &[&str]) -> Value {
+    let all = rendered(example, more);
+    let mut found = all
+        .iter()
+        .filter(|it| it["kind"] == "NetworkPolicy" && it["metadata"]["name"] == "almanac");
+    found.next().unwrap()["spec"]["ingress"].clone()
+}
+
+#[test]
+fn the_values_name_the_clients_of_a_port() {
+    if skip_without("helm") {
+        return;
+    }
+    let tcp = |port: u64| json!([{"protocol": "TCP", "port": port}]);
+    let peers = json!([{"namespaceSelector": {"matchLabels": {"team": "a"}}}]);
+    let clients = |port: &str| format!("--set-json=networkPolicy.clients.{port}={peers}");
+    let (grpc, http) = (clients("grpc"), clients("http"));
+    assert_eq!(
+        ingress("olm-v0", &[&grpc]),
+        json!([{"ports": tcp(8080)}, {"ports": tcp(50051), "from": peers}])
+    );
+    assert_eq!(
+        ingress("olm-v0", &[&grpc, &http]),
+        json!([{"ports": tcp(50051), "from": peers}, {"ports": tcp(8080), "from": peers}])
+    );
+    // The API server asks the webhook, whoever reads catalogs.
+    assert_eq!(
+        ingress("olm-v1-replace", &[&http]),
+        json!([{"ports": tcp(9443)}, {"ports": tcp(8443), "from": peers}])
+    );
+}
+
+/// gRPC asks for no token.
+#[test]
+fn the_port_of_grpc_is_closed_without_olm_v0() {
+    if skip_without("helm") {
+        return;
+    }
+    for example in ["olm-v1-images", "olm-v1-replace", "olm-v1-follow"] {
+        let rules = ingress(example, &[]);
+        assert!(rules.to_string().contains("8443"), "{example}: {rules}");
+        assert!(!rules.to_string().contains("50051"), "{example}: {rules}");
+    }
+}
+
+/// catalogd compares the certificate with the host of the image.
+#[test]
+fn the_certificate_has_the_host_of_the_images() {
+    if skip_without("helm") {
+        return;
+    }
+    let names = |host: &str, more: &str| {
+        let host = format!("--set=olm.v1.host={host}");
+        let all = rendered("olm-v1-images", &[&host, more]);
+        let certificate = all.iter().find(|it| it["kind"] == "Certificate").unwrap();
+        let names = certificate["spec"]["dnsNames"].as_array().unwrap().clone();
+        names
+            .iter()
+            .map(text)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let own = ["almanac.almanac.svc", "almanac.almanac.svc.cluster.local"];
+    let expected = [&own[..], &["localhost", "catalogs.example.com"]].concat();
+    let host = "catalogs.example.com";
+    assert_eq!(names(&format!("{host}:8443"), "--set=replicas=2"), expected);
+    let listed = format!("--set=tls.dnsNames[0]={host}");
+    assert_eq!(names(host, &listed), expected);
+    let without = names("", "--set=replicas=2");
+    assert_eq!(without, expected[..3]);
 }
 
 /// A replica announces a digest before the others have pulled it.

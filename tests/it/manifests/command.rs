@@ -68,6 +68,12 @@ fn the_policy_opens_the_ports_of_the_configuration() {
         let policies = yaml::documents(&finished.stdout);
         let rule = &policies[0]["spec"]["ingress"][0];
         assert!(rule["from"].is_null());
+        // The pods of the chart and of the overlay have these labels.
+        let owns = configuration.contains("\"own\"");
+        let name = if owns { "catalogd" } else { "almanac" };
+        let pods = &policies[0]["spec"]["podSelector"]["matchLabels"];
+        assert_eq!(pods["app.kubernetes.io/name"], name);
+        assert_eq!(pods["app.kubernetes.io/instance"].is_null(), !owns);
         let ports = rule["ports"].as_array().unwrap().iter();
         (
             ports.map(|it| it["port"].clone()).collect(),

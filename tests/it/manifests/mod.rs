@@ -7,6 +7,7 @@ mod chart;
 mod clients;
 mod cluster;
 mod command;
+mod fleet;
 mod network;
 mod permissions;
 mod rendered;

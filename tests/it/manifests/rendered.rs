@@ -9,24 +9,27 @@ use super::root;
 use crate::support::yaml;
 
 /// The example values of the chart, each with the namespace it is for.
-pub(super) const EXAMPLES: [(&str, &str); 8] = [
+pub(super) const EXAMPLES: [(&str, &str); 10] = [
     ("olm-v0", "olm"),
     ("olm-v1-images", "almanac"),
     ("openshift", "openshift-marketplace"),
     ("olm-v1-replace", "olmv1-system"),
     ("olm-v1-follow", "olmv1-system"),
+    ("fleet", "olm"),
     ("many-catalogs", "olm"),
     ("monitored", "olm"),
     ("small", "olm"),
+    ("signed", "olm"),
 ];
 
 /// The overlays that an admin applies.
-pub(super) const OVERLAYS: [&str; 6] = [
+pub(super) const OVERLAYS: [&str; 7] = [
     "deploy/kustomize/olm-v0",
     "deploy/kustomize/olm-v1-images",
     "deploy/kustomize/openshift",
     "deploy/kustomize/olm-v1-replace",
     "deploy/kustomize/olm-v1-follow",
+    "deploy/kustomize/fleet",
     "tests/fixtures/kustomize/monitored",
 ];
 

@@ -32,13 +32,18 @@ fn each_case_of_the_page_names_a_test() {
     let expected: Vec<String> = (1..=49).map(|number| number.to_string()).collect();
     assert_eq!(numbers, expected);
     for row in rows {
-        let named: Vec<&str> = row[row.len() - 1].split('`').skip(1).step_by(2).collect();
+        let last = row[row.len() - 1];
+        let named: Vec<&str> = last.split('`').skip(1).step_by(2).collect();
         assert!(!named.is_empty(), "{row:?}");
         for name in named {
             let test = format!("#[test]\nfn {name}() {{");
             let in_module = format!("#[test]\n    fn {name}() {{");
             let is_there = tests.contains(&test) || tests.contains(&in_module);
             assert!(is_there, "no test {name}: {row:?}");
+        }
+        for fact in last.split('"').skip(1).step_by(2) {
+            let is_there = tests.contains(&format!("\"{fact}\","));
+            assert!(is_there, "no fact {fact}: {row:?}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Keys, names and payloads of cosign's signatures: the cases 1 to 14 and 16.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use images::digest::Digest;
@@ -110,7 +111,12 @@ fn cases(trial: &Trial) -> Vec<KeyCase> {
             Some(sign(&tagged(11))),
             Some("rejects"),
         ),
-        case(12, &json!([key, accept]), None, Some("there is none")),
+        case(
+            12,
+            &json!([key, accept]),
+            None,
+            Some("there is no signature"),
+        ),
         case(
             13,
             &json!([key, keyed(&stranger)]),
@@ -142,7 +148,11 @@ fn cases(trial: &Trial) -> Vec<KeyCase> {
 }
 
 fn judge(trial: &Trial, by_skopeo: bool) {
-    for case in cases(trial) {
+    let cases = cases(trial);
+    let numbers: BTreeSet<u8> = cases.iter().map(|case| case.number).collect();
+    let wanted = (0..=14).chain([16]).collect();
+    assert_eq!(numbers, wanted);
+    for case in cases {
         let name = name(trial, case.number);
         let repository = format!("keys/{}", case.number);
         trial.repository(&repository);

@@ -78,7 +78,8 @@ pub(super) fn served(almanac: &mut Almanac) -> (Digest, Value) {
     }
 }
 
-/// The names in a signature manifest that almanac serves.
+/// The names in a signature manifest that almanac serves; an empty one for each payload of
+/// a signature that was replaced meanwhile.
 fn names(almanac: &mut Almanac, manifest: &Value) -> Vec<String> {
     let layers = manifest["layers"].as_array().unwrap().iter();
     let payloads = layers.map(|layer| {
@@ -86,7 +87,7 @@ fn names(almanac: &mut Almanac, manifest: &Value) -> Vec<String> {
         let payload = almanac.http(&format!("/v2/a/blobs/{digest}"));
         let payload: Value = serde_json::from_slice(&payload.body).unwrap();
         let name = &payload["critical"]["identity"]["docker-reference"];
-        name.as_str().unwrap().to_owned()
+        name.as_str().unwrap_or_default().to_owned()
     });
     payloads.collect()
 }
@@ -253,4 +254,29 @@ fn a_signature_is_shown_to_those_who_may_pull_the_image() {
     ] {
         assert_eq!(almanac.http(&path).status, 401, "{path}");
     }
+}
+
+#[test]
+fn a_check_names_the_catalogs_whose_images_stay_unsigned() {
+    let signing = Signing::new();
+    let source = format!("file:{}", signing.path("catalog").display());
+    let check = |names: &str| {
+        let config = signing.path("almanac.toml");
+        let text = format!(
+            "data_dir = 'data'\ngrpc = '127.0.0.1:0'\nhttp = '127.0.0.1:0'\nadmin = '127.0.0.1:0'\n\
+             [[catalog]]\nname = 'a'\nsource = '{source}'\nsigned_name = '{NAME}'\n\
+             [[catalog]]\nname = 'b'\nsource = '{source}'\n\
+             [signing]\nkey_file = 'key.pem'\n{names}"
+        );
+        fs::write(&config, text).unwrap();
+        let words = ["serve", "--check", "--config", config.to_str().unwrap()];
+        let finished = Start::new(words).run();
+        assert_eq!(finished.status.code(), Some(0), "{finished:?}");
+        finished.stderr
+    };
+    let warning = "the images of these catalogs are not signed";
+    let said = check("");
+    assert!(said.contains(warning) && said.contains('b'), "{said}");
+    let said = check("name_prefix = 'catalogs.example'\n");
+    assert!(!said.contains(warning), "{said}");
 }

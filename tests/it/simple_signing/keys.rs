@@ -133,7 +133,7 @@ fn a_signature_or_key_that_ended_is_refused() {
     let stranger = setup.gpg.key("stranger", &["ed25519", "sign", "never"]);
     let foreign = setup.signed(&stranger, &[]);
     setup.judge("foreign", foreign, "not made with a key of the policy");
-    setup.judge_all("nothing", &[], "there is none", Peer::Same);
+    setup.judge_all("nothing", &[], "there is no signature", Peer::Same);
     setup.gpg.revoke(&old);
     setup.require(&[&old]);
     setup.judge("revoked", good, "it is revoked");

@@ -99,7 +99,7 @@ fn a_payload_of_the_other_kind_is_refused() {
     // Of cosign's kind nothing counts.
     let made = Signer::new().sign(&setup.image.digest(), &setup.tagged());
     made.put_tag(&setup.upstream, REPOSITORY, &setup.image.digest());
-    setup.judge_all("cosign", &[], "there is none", Peer::Same);
+    setup.judge_all("cosign", &[], "there is no signature", Peer::Same);
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn podman_pulls_what_is_let_in() {
     std::fs::write(&policy, required).unwrap();
     let stranger = setup.gpg.key("stranger", &["rsa2048", "sign", "never"]);
     for (name, signatures, problem) in [
-        ("none", vec![], "there is none"),
+        ("none", vec![], "there is no signature"),
         (
             "foreign",
             vec![setup.signed(&stranger, &[])],

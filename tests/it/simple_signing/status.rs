@@ -28,7 +28,28 @@ fn the_status_tells_by_which_requirement_an_image_came_in_or_stayed_out() {
     let status = almanac.until_failed("a");
     let error = status["last_error"].as_str().unwrap();
     assert!(error.contains("signedBy with /"), "{error}");
-    assert!(error.contains("there is none"), "{error}");
+    assert!(error.contains("there is no signature"), "{error}");
+    // Refused on all ways, not unread.
+    let address = almanac.program.address("http");
+    let item = http::get(address, "/catalogs/a").unwrap().text();
+    let item: Value = serde_json::from_str(&item).unwrap();
+    assert_eq!(item["stale"], "refused", "{item}");
+    for path in ["/", "/catalogs/a", "/problems"] {
+        let accept = [("Accept", "text/html")];
+        let page = http::ask(address, "GET", path, &accept, b"")
+            .unwrap()
+            .text();
+        assert!(!page.contains("cannot be read"), "{path}: {page}");
+        let tells = page.contains("the signature policy refused its image");
+        assert_eq!(tells, path != "/", "{path}: {page}");
+    }
+    let metrics = almanac.metrics();
+    for (outcome, grew) in [("refused", true), ("failed", false)] {
+        let none = format!("almanac_passes_total{{catalog=\"a\",outcome=\"{outcome}\"}} 0\n");
+        assert_eq!(metrics.contains(&none), !grew, "{metrics}");
+    }
+    let none = "almanac_failed_passes_in_a_row{catalog=\"a\"} 0\n";
+    assert!(!metrics.contains(none), "{metrics}");
     setup.store(&[setup.signed(&key, &[])]);
     let status = almanac.until_at("a", &setup.image.digest());
     let admitted = status["admitted_by"].as_str().unwrap();
@@ -72,7 +93,11 @@ fn a_verification_names_the_key_and_the_place_of_a_simple_signature() {
         (
             vec![],
             1,
-            ["fails: there is none", "no signature", "\nnot admitted\n"],
+            [
+                "fails: there is no signature",
+                "no signature",
+                "\nnot admitted\n",
+            ],
         ),
         (
             vec![setup.signed(&stranger, &[])],
@@ -138,7 +163,7 @@ fn a_verification_of_a_layout_tells_that_it_holds_no_signatures_and_which_file_i
         let finished = run(&source, &signed);
         assert_eq!(finished.status.code(), Some(1), "{finished:?}");
         for text in [
-            "fails: there is none",
+            "fails: there is no signature",
             "layouts and archives hold no signatures",
         ] {
             assert!(finished.stdout.contains(text), "{text}: {finished:?}");

@@ -396,10 +396,14 @@ async fn list_packages(address: SocketAddr, catalog: &str) -> Result<Vec<String>
 }
 
 fn walk(folder: &Path, prefix: &str, files: &mut BTreeMap<String, (u64, SystemTime)>) {
-    for entry in fs::read_dir(folder).unwrap() {
+    let entries = match fs::read_dir(folder) {
+        // It may be gone by now, and each of its entries too.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        entries => entries.unwrap(),
+    };
+    for entry in entries {
         let entry = entry.unwrap();
         let path = format!("{prefix}{}", entry.file_name().to_str().unwrap());
-        // It may be gone by now.
         let Ok(metadata) = entry.metadata() else {
             continue;
         };

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::{ETAG, IF_NONE_MATCH, RANGE};
+use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
@@ -15,13 +16,17 @@ use images::digest::Digest;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+
+use super::program::{PATIENCE, STEP};
 
 /// The bucket that exists.
 pub(crate) const BUCKET: &str = "catalogs";
 /// The name of the key that it takes.
 pub(crate) const KEY: &str = "AKIATEST";
+/// Its secret.
+const SECRET: &str = "secret";
 /// What the platform beside it wants to see before it gives a key, and the token of that.
 pub(crate) const PLATFORM_TOKEN: &str = "token-of-the-cluster";
 pub(crate) const SESSION: &str = "session";
@@ -33,8 +38,11 @@ pub(crate) struct ObjectStore {
     address: SocketAddr,
     scheme: &'static str,
     state: Arc<Mutex<State>>,
+    tls: Option<TlsAcceptor>,
+    /// The task that answers.
+    serving: Mutex<JoinHandle<()>>,
     /// Dropped last: the store's tasks run in it.
-    _runtime: Runtime,
+    runtime: Runtime,
 }
 
 /// How the store behaves. The default is: well. The fields combine.
@@ -47,6 +55,8 @@ pub(crate) struct Lies {
     pub(crate) times: Option<u32>,
     /// Replace what exists, whatever the conditions of a request are.
     pub(crate) no_conditions: bool,
+    /// Refuse to remove anything.
+    pub(crate) no_deletes: bool,
     /// List nothing.
     pub(crate) empty_lists: bool,
     /// Alter the last byte of each object with this in its key.
@@ -91,13 +101,36 @@ impl ObjectStore {
         let state = Arc::default();
         let tls = tls.map(TlsAcceptor::from);
         let scheme = if tls.is_some() { "https" } else { "http" };
-        runtime.spawn(serve(listener, tls, Arc::clone(&state)));
+        let serving = runtime.spawn(serve(listener, tls.clone(), Arc::clone(&state)));
         Self {
             address,
             scheme,
             state,
-            _runtime: runtime,
+            tls,
+            serving: Mutex::new(serving),
+            runtime,
         }
+    }
+
+    /// Ends as if its process was killed: connections break in the middle of their bytes,
+    /// and its address refuses new ones. Objects that it has confirmed stay.
+    pub(crate) fn kill(&self) {
+        self.serving.lock().unwrap().abort();
+    }
+
+    /// Starts it again at the same address.
+    pub(crate) fn restart(&self) {
+        let begin = Instant::now();
+        let listener = loop {
+            match self.runtime.block_on(TcpListener::bind(self.address)) {
+                Ok(listener) => break listener,
+                // Until the task before has ended.
+                Err(error) => assert!(begin.elapsed() < PATIENCE, "{error}"),
+            }
+            std::thread::sleep(STEP);
+        };
+        let serving = serve(listener, self.tls.clone(), Arc::clone(&self.state));
+        *self.serving.lock().unwrap() = self.runtime.spawn(serving);
     }
 
     /// The setting that names its bucket and a prefix.
@@ -124,6 +157,13 @@ impl ObjectStore {
     /// Behaves well again.
     pub(crate) fn behave(&self) {
         self.lock().lies = Lies::default();
+    }
+
+    /// Puts a copy of an object beside it.
+    pub(crate) fn copy(&self, from: &str, to: &str) {
+        let mut state = self.lock();
+        let bytes = state.objects[from].clone();
+        state.objects.insert(to.to_owned(), bytes);
     }
 
     /// The keys of all objects.
@@ -208,7 +248,7 @@ async fn answer(
     if let Some(given) = give_key(&path, &parts.headers, &body) {
         return Ok(given);
     }
-    if let Some(refused) = refused(&parts.headers, &body, &lies) {
+    if let Some(refused) = refused(&parts, &body, &lies) {
         return Ok(refused);
     }
     let Some(path) = path.strip_prefix(&format!("/{BUCKET}/")) else {
@@ -228,6 +268,7 @@ async fn answer(
             state.objects.insert(key, body);
             Response::new(Body::empty())
         }
+        Method::DELETE if lies.no_deletes => refusal(403, "AccessDenied"),
         Method::DELETE => {
             state.objects.remove(&key);
             status(204, Body::empty())
@@ -275,12 +316,16 @@ fn get(state: &mut State, lies: &Lies, key: &str, headers: &HeaderMap) -> Respon
 }
 
 /// A refusal of a request that is not signed as it should be.
-fn refused(headers: &HeaderMap, body: &[u8], lies: &Lies) -> Option<Response<Body>> {
+fn refused(parts: &Parts, body: &[u8], lies: &Lies) -> Option<Response<Body>> {
+    let headers = &parts.headers;
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let signed = text("authorization").unwrap_or_default();
     let key = format!("AWS4-HMAC-SHA256 Credential={KEY}/");
     if !signed.starts_with(&key) || !has_signed_headers(signed) {
         return Some(refusal(403, "InvalidAccessKeyId"));
+    }
+    if !is_signed(parts) {
+        return Some(refusal(403, "SignatureDoesNotMatch"));
     }
     if text("x-amz-content-sha256") != Some(&Digest::of(body).hex()) {
         return Some(refusal(400, "XAmzContentSHA256Mismatch"));
@@ -321,6 +366,54 @@ fn give_key(path: &str, headers: &HeaderMap, body: &[u8]) -> Option<Response<Bod
 
 fn has(body: &[u8], text: &str) -> bool {
     String::from_utf8_lossy(body).contains(text)
+}
+
+/// Whether the signature is that of this request with the store's secret (AWS Signature
+/// Version 4).
+fn is_signed(parts: &Parts) -> bool {
+    let text = |name: &str| match parts.headers.get(name) {
+        Some(value) => value.to_str().unwrap().trim(),
+        None => "",
+    };
+    let authorization = text("authorization");
+    let field = |name: &str| {
+        let (_, value) = authorization.split_once(name).unwrap_or_default();
+        value.split([',', ' ']).next().unwrap_or_default()
+    };
+    let scope = field("Credential=");
+    let scope = scope.split_once('/').unwrap_or_default().1;
+    let names = field("SignedHeaders=");
+    let mut query: Vec<&str> = parts.uri.query().unwrap_or_default().split('&').collect();
+    query.sort_unstable();
+    let mut lines = vec![
+        parts.method.to_string(),
+        parts.uri.path().to_owned(),
+        query.join("&"),
+    ];
+    lines.extend(
+        names
+            .split(';')
+            .map(|name| format!("{name}:{}", text(name))),
+    );
+    lines.extend([
+        String::new(),
+        names.to_owned(),
+        text("x-amz-content-sha256").to_owned(),
+    ]);
+    let request = Digest::of(lines.join("\n").as_bytes()).hex();
+    let signed = format!(
+        "AWS4-HMAC-SHA256\n{}\n{scope}\n{request}",
+        text("x-amz-date")
+    );
+    let mac = |key: &[u8], text: &str| {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key);
+        ring::hmac::sign(&key, text.as_bytes()).as_ref().to_vec()
+    };
+    let secret = format!("AWS4{SECRET}").into_bytes();
+    let key = scope.split('/').fold(secret, |key, part| mac(&key, part));
+    let mac = mac(&key, &signed);
+    let wanted = Digest::from_bytes(mac.try_into().unwrap()).hex();
+    field("Signature=") == wanted
 }
 
 /// Whether the headers that make a request what it is are signed.

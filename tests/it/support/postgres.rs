@@ -99,6 +99,11 @@ impl Postgres {
         self.server.url(&self.database)
     }
 
+    /// The address of its server.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.address
+    }
+
     /// Runs a statement, and returns its rows as lines with `|` between columns.
     pub(crate) fn ask(&self, statement: &str) -> String {
         let asked = self.server.psql(&self.database, statement);

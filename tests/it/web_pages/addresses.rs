@@ -57,6 +57,9 @@ fn a_link_for_an_earlier_content_says_so_and_leads_to_the_difference() {
         home.contains("Latest changes") && home.contains("1 package added"),
         "{home}"
     );
+    let changes = text_of(&served, "/changes");
+    let words = "<p class=\"soft\">1 package added";
+    assert!(changes.contains(words), "{changes}");
     let unknown = served.get("/api/v1/diff?from=harbor@0000&to=harbor");
     assert_eq!(unknown.status, 404);
 }
@@ -77,7 +80,7 @@ fn feeds_and_commands_have_the_address_of_the_settings() {
         "{home}"
     );
     assert!(
-        home.contains("curl -fsS 'https://almanac.example.com/catalogs'"),
+        home.contains("curl -fsS 'https://almanac.example.com/api/v1/catalogs'"),
         "{home}"
     );
     let feed = get("/catalogs/small/changes.atom");
@@ -104,6 +107,9 @@ fn a_comparison_is_a_table_and_a_file() {
     let folders = Folders::of("a", &Catalog::one("crane")).catalog("b", &Catalog::one("hook"));
     let served = Served::catalogs(&folders);
     let text = text_of(&served, "/compare");
+    for part in ["<td>removed</td>", "<td>added</td>"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
     let links = attributes(&text, "href");
     let csv = links
         .iter()
@@ -165,4 +171,34 @@ fn changes_are_filtered_by_kind_and_date() {
         let reply = served.ask("GET", path, &BROWSER);
         assert_eq!(reply.status, status, "{path}");
     }
+}
+
+#[test]
+fn changes_since_last_week_are_one_link_away() {
+    let folders = Folders::of("harbor", &Catalog::one("crane"));
+    let served = Served::catalogs(&folders);
+    for (path, rest) in [
+        ("/changes", ""),
+        (
+            "/catalogs/harbor/changes?kind=head-moved",
+            "kind=head-moved&",
+        ),
+    ] {
+        let text = text_of(&served, path);
+        assert!(text.contains("the last 30 updates"), "{text}");
+        let own = path.split('?').next().unwrap();
+        let begin = format!("{own}?{rest}since=20");
+        let links = attributes(&text, "href");
+        let links: Vec<&String> = links
+            .iter()
+            .filter(|link| link.starts_with(&begin))
+            .collect();
+        assert_eq!(links.len(), 3, "{text}");
+        let dated = text_of(&served, links[1]);
+        assert!(!dated.contains("the last 30 updates"), "{dated}");
+    }
+    let wrong = served
+        .ask("GET", "/changes?since=yesterday", &BROWSER)
+        .text();
+    assert!(!wrong.contains("number of a revision"), "{wrong}");
 }

@@ -131,7 +131,7 @@ fn catalogs_differ_in_both_directions() {
         page(&served, "/compare/diff?from=hostile&to=nope").status,
         404
     );
-    assert_eq!(page(&served, "/compare/diff").status, 400);
+    assert_eq!(page(&served, "/compare/diff?from=sample").status, 400);
 }
 
 #[test]

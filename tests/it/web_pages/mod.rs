@@ -4,9 +4,12 @@
 mod addresses;
 mod baskets;
 mod content;
+mod deprecations;
 mod facts;
+mod lists;
 mod plans;
 mod readers;
+mod shortened;
 mod site;
 mod statements;
 mod twins;
@@ -21,7 +24,7 @@ use crate::support::http::Reply;
 /// Elements without an end tag.
 const VOID: [&str; 7] = ["meta", "link", "input", "br", "hr", "img", "path"];
 /// Elements that pages have.
-const ELEMENTS: [&str; 79] = [
+const ELEMENTS: [&str; 80] = [
     "html",
     "head",
     "meta",
@@ -79,6 +82,7 @@ const ELEMENTS: [&str; 79] = [
     "em",
     "del",
     "br",
+    "bdi",
     "hr",
     "small",
     "blockquote",
@@ -240,7 +244,7 @@ fn an_error_is_a_page_for_browsers_and_a_problem_for_programs() {
         (
             "/catalogs/hostile/packages/ferry-operator",
             404,
-            vec!["has it in the catalog sample"],
+            vec!["href=\"/catalogs/sample/packages/ferry-operator\""],
         ),
         ("/catalogs/later/packages/a", 503, vec!["not loaded yet"]),
         ("/search?bogus=1", 400, vec!["There is no parameter"]),

@@ -64,6 +64,21 @@ fn a_plan_over_catalogs_tells_what_to_be_at_before_each() {
 }
 
 #[test]
+fn a_catalog_that_takes_an_installed_version_tells_by_which_edge() {
+    let served = served();
+    let path = "/packages/crane?installed=crane.v1.2.0";
+    let text = text_of(&served, path);
+    assert!(text.contains(">takes it by replaces<"), "{text}");
+    let reply = served.get(&format!("/api/v1{path}"));
+    let found: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(
+        found["items"][1]["installed"]["update"],
+        json!({"name": "crane.v1.3.0", "version": "1.3.0", "edges": ["replaces"]}),
+        "{found}"
+    );
+}
+
+#[test]
 fn a_shorter_way_through_another_channel_is_named() {
     let long = ["1.0.0", "1.1.0", "1.2.0", "1.3.0"].map(|version| format!("crane.v{version}"));
     let catalog = Catalog::new().package("crane", |mut package| {

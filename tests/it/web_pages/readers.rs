@@ -193,6 +193,7 @@ fn a_selection_from_a_closed_catalog_names_it_in_no_answer() {
     let address = almanac.program.address("http");
     let of_api = [
         "/catalogs",
+        "/api/v1/catalogs",
         "/catalogs/shelf",
         "/catalogs/shelf/api/v1/all",
         "/catalogs/shelf/api/v1/revisions",

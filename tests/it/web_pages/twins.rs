@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::assert_sound;
 use super::site::{attributes, page, served, text_of};
-use crate::support::served::{Served, source};
+use crate::support::catalog::{Catalog, entry};
+use crate::support::served::{Folders, Served, source};
 
 /// The address behind "as JSON".
 fn twin(text: &str) -> String {
@@ -169,6 +170,29 @@ fn a_comparison_refuses_the_same_as_a_page_and_as_json() {
         );
     }
     assert_eq!(page(&served, "/compare?show=differences").status, 200);
+}
+
+#[test]
+fn the_json_of_problems_is_that_of_the_package_whatever_its_name_is() {
+    let odd = "a b#c";
+    let content = Catalog::new().package(odd, |package| {
+        let [one, two] = ["a.v1.0.0", "a.v2.0.0"];
+        package.channel(
+            "stable",
+            [entry(one).replaces(two), entry(two).replaces(one)],
+        )
+    });
+    let served = Served::catalogs(&Folders::of("harbor", &content));
+    let base = "/catalogs/harbor/packages/a%20b%23c";
+    let text = text_of(&served, &format!("{base}/problems"));
+    let found = json_of(&served, &twin(&text));
+    assert!(!found["problems"].as_array().unwrap().is_empty(), "{found}");
+    let several = "/problems?catalog=harbor&catalog=harbor&severity=error";
+    let path = twin(&text_of(&served, several));
+    assert_eq!(
+        path,
+        "/api/v1/problems?catalog=harbor&catalog=harbor&severity=error"
+    );
 }
 
 #[test]

@@ -3,9 +3,44 @@
 use super::assert_sound;
 use serde_json::{Value, json};
 
-use super::site::{attributes, page, served, text_of};
-use crate::support::catalog::{Catalog, entry};
+use super::site::{BROWSER, attributes, page, served, text_of};
+use crate::support::almanac::{Almanac, catalog};
+use crate::support::catalog::{Catalog, Format, entry};
+use crate::support::http;
 use crate::support::served::{Folders, Served};
+
+#[test]
+fn a_package_that_a_selection_lacks_is_linked_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let content = Catalog::one("crane").package("hook", |package| {
+        package.channel("stable", [entry("hook.v1.0.0")])
+    });
+    content.write_to(folder.path(), Format::JsonLines);
+    let harbor = catalog("harbor", &format!("file:{}", folder.path().display()));
+    let shelf = "from = [\"harbor\"]\npackages = [{ name = \"crane\" }]";
+    let config = format!("{harbor}\n[[catalog]]\nname = \"shelf\"\n{shelf}\n");
+    let mut almanac = Almanac::start(&config);
+    almanac.until("shelf", "a revision", |status| status["state"] == "serving");
+    let address = almanac.program.address("http");
+    let get = |path: &str| http::ask(address, "GET", path, &BROWSER, b"").unwrap();
+    let path = "/catalogs/shelf/packages/hook/versions";
+    let reply = get(path);
+    assert_eq!(reply.status, 404);
+    let text = reply.text();
+    assert_sound(path, &text);
+    for part in [
+        "shelf is a selection of 1 package from other catalogs.",
+        "<a href=\"/catalogs/harbor/packages/hook\">harbor has hook</a>",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // No catalog has it.
+    let text = get("/catalogs/harbor/packages/sling").text();
+    assert!(
+        !text.contains("selection") && !text.contains("In other catalogs"),
+        "{text}"
+    );
+}
 
 #[test]
 fn a_wrong_basket_is_shown_with_a_way_to_mend_it() {
@@ -362,7 +397,7 @@ fn a_link_for_a_content_has_the_digits_of_one() {
 #[test]
 fn an_unknown_page_names_no_description_of_the_api() {
     let served = served();
-    for path in ["/foo", "/catalogs/sample/packages"] {
+    for path in ["/foo", "/catalogs/sample/foo"] {
         let reply = page(&served, path);
         assert_eq!(reply.status, 404, "{path}");
         let text = reply.text();

@@ -155,7 +155,7 @@ impl Admission {
                 Decision::Reject => Outcome::Fails("it rejects everything".into()),
                 Decision::Unsupported => Outcome::Fails("it is not supported".into()),
                 Decision::Unusable(problem) => Outcome::Fails(problem.clone()),
-                Decision::Signature(_) => Outcome::Fails("there is none".into()),
+                Decision::Signature(_) => Outcome::Fails("there is no signature".into()),
             };
             RequirementVerdict {
                 requirement: requirement.text.clone(),

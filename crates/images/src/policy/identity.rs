@@ -103,10 +103,15 @@ impl SignedIdentity {
             if claimed == *name && !claimed.version.is_empty() {
                 return Ok(());
             }
-            let note = if claimed.version.is_empty() && claimed.repository == name.repository {
-                " (cosign signs repositories: signedIdentity matchRepository accepts that)"
+            let note = if !claimed.version.is_empty() || claimed.repository != name.repository {
+                String::new()
+            } else if name.repository == asked.repository {
+                " (cosign signs repositories: signedIdentity matchRepository accepts that)".into()
             } else {
-                ""
+                format!(
+                    " (cosign signs repositories: signedIdentity exactRepository with the \
+                     dockerRepository {claimed} accepts that)"
+                )
             };
             Err(format!("it signs {claimed}, not {name}{note}"))
         };
@@ -245,6 +250,22 @@ mod tests {
         assert!(fits(&remap, &pinned, "x.org/vendor/b:v2"));
         assert!(!fits(&remap, tagged, tagged));
         assert!(fits(&remap, "quay.io/ab:v1", "quay.io/ab:v1"));
+    }
+
+    #[test]
+    fn a_signed_repository_comes_with_the_rule_that_accepts_it() {
+        let image: Reference = "quay.io/a/b:v1".parse().unwrap();
+        let problem = |rule: SignedIdentity, signed: &str| rule.check(&image, signed).unwrap_err();
+        let error = problem(SignedIdentity::default(), "quay.io/a/b");
+        assert!(error.contains("matchRepository accepts that"), "{error}");
+        let remap = SignedIdentity::remap("quay.io/a".into(), "x.org/vendor".into()).unwrap();
+        let error = problem(remap, "x.org/vendor/b");
+        let rule = "exactRepository with the dockerRepository x.org/vendor/b accepts that";
+        assert!(error.contains(rule), "{error}");
+        let rule = SignedIdentity::exact_repository("x.org/vendor/b").unwrap();
+        assert!(rule.check(&image, "x.org/vendor/b").is_ok());
+        let error = problem(SignedIdentity::default(), "quay.io/a/c");
+        assert!(!error.contains("accepts that"), "{error}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Reading the image policies of OpenShift.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::config_files::{self, FileError, FileKind};
@@ -11,15 +12,23 @@ const MAX_FILE: u64 = 4 << 20;
 /// The most objects.
 const MAX_OBJECTS: usize = 10_000;
 
-/// The objects of the files and folders. Those of a namespace need one.
+/// The most namespaces in a message.
+const MAX_SHOWN: usize = 5;
+/// The longest namespace in a message; Kubernetes allows no longer one.
+const MAX_NAME: usize = 63;
+
+/// The objects of the files and folders. Those of a namespace need one, and some of
+/// them have to be of it.
 pub(super) fn read(files: &PolicyFiles) -> Result<Vec<ImagePolicy>, FileError> {
     let mut all = Vec::new();
     let mut add = |objects: Vec<ImagePolicy>, path: &Path| {
         let rejected = |problem: &str| Err(FileError::content(FileKind::Policy, path, problem));
-        if files.namespace.is_none() && objects.iter().any(|one| one.namespace.is_some()) {
-            return rejected(
-                "it contains an ImagePolicy, and no namespace is configured whose policies apply",
-            );
+        if files.namespace.is_none()
+            && let Some(namespaces) = namespaces(&objects)
+        {
+            return rejected(&format!(
+                "it contains an ImagePolicy of {namespaces}, and no image policy namespace is set"
+            ));
         }
         all.extend(objects);
         if all.len() > MAX_OBJECTS {
@@ -52,7 +61,38 @@ pub(super) fn read(files: &PolicyFiles) -> Result<Vec<ImagePolicy>, FileError> {
             &file.path,
         )?;
     }
+    // A misspelt namespace would open the site.
+    if let Some(wanted) = &files.namespace
+        && let Some(namespaces) = namespaces(&all)
+        && !all.iter().any(|one| one.namespace.as_ref() == Some(wanted))
+        && let Some(path) = files.objects.first()
+    {
+        let problem = format!(
+            "no ImagePolicy is of the image policy namespace {wanted}: they are of {namespaces}"
+        );
+        return Err(FileError::content(FileKind::Policy, path, problem));
+    }
     Ok(all)
+}
+
+/// The namespaces of the objects that belong to one, for messages.
+fn namespaces(objects: &[ImagePolicy]) -> Option<String> {
+    let all = objects.iter().filter_map(|one| one.namespace.as_deref());
+    let all: BTreeSet<&str> = all.collect();
+    let mut shown: Vec<String> = all.iter().take(MAX_SHOWN).map(|one| shown(one)).collect();
+    if shown.is_empty() {
+        return None;
+    }
+    if all.len() > MAX_SHOWN {
+        shown.push(format!("{} more", all.len() - MAX_SHOWN));
+    }
+    Some(shown.join(", "))
+}
+
+/// A namespace of a file, bounded and on one line.
+fn shown(namespace: &str) -> String {
+    let start: String = namespace.chars().take(MAX_NAME).collect();
+    start.escape_debug().to_string()
 }
 
 fn file_objects(path: &Path) -> Result<Vec<ImagePolicy>, FileError> {

@@ -49,7 +49,8 @@ struct Merged {
     docker: BTreeMap<String, Option<Url>>,
     /// That of `default-docker`.
     default: Option<Url>,
-    has_default: bool,
+    /// The file of each scope, and of `default-docker`, which is none.
+    files: BTreeMap<Option<String>, PathBuf>,
 }
 
 impl SignatureStores {
@@ -65,7 +66,7 @@ impl SignatureStores {
             for path in config_files::list(kind, folder, &[".yaml"])? {
                 let bytes = config_files::read(kind, &path, MAX_FILE)?;
                 merged
-                    .add(&bytes)
+                    .add(&bytes, &path)
                     .map_err(|problem| FileError::content(kind, &path, problem))?;
             }
         }
@@ -121,11 +122,11 @@ impl fmt::Display for StoreAddress {
 
 /// Checks the content of a file.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
-    Merged::default().add(bytes)
+    Merged::default().add(bytes, Path::new(""))
 }
 
 impl Merged {
-    fn add(&mut self, bytes: &[u8]) -> Result<(), String> {
+    fn add(&mut self, bytes: &[u8], path: &Path) -> Result<(), String> {
         let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
         let mut documents = yaml::unique_documents(text)?.into_iter();
         let Some(document) = documents.next() else {
@@ -137,8 +138,8 @@ impl Merged {
         match members.get("default-docker") {
             None | Some(Value::Null) => {}
             Some(section) => {
-                if std::mem::replace(&mut self.has_default, true) {
-                    return Err("another file has default-docker as well".into());
+                if let Some(other) = self.files.insert(None, path.to_owned()) {
+                    return Err(format!("{} has default-docker as well", other.display()));
                 }
                 self.default =
                     place(section).map_err(|problem| format!("default-docker: {problem}"))?;
@@ -146,8 +147,12 @@ impl Merged {
         }
         for (scope, section) in object(members.get("docker"), "docker")? {
             let url = place(section).map_err(|problem| format!("docker: {scope:?}: {problem}"))?;
-            if self.docker.insert(scope.clone(), url).is_some() {
-                return Err(format!("another file has the scope {scope:?} as well"));
+            self.docker.insert(scope.clone(), url);
+            if let Some(other) = self.files.insert(Some(scope.clone()), path.to_owned()) {
+                return Err(format!(
+                    "{} has the scope {scope:?} as well",
+                    other.display()
+                ));
             }
         }
         Ok(())
@@ -186,6 +191,11 @@ fn place(section: &Value) -> Result<Option<Url>, String> {
         "http" | "https" => url.has_host() && url.username().is_empty() && url.password().is_none(),
         _ => false,
     };
+    if url.scheme() == "file" && !is_usable {
+        return Err(format!(
+            "{place:?} names a host: write a path with three slashes, as in file:///PATH"
+        ));
+    }
     if !is_usable {
         return Err(format!(
             "{:?} is no place of signatures: file, http and https are supported, without a user",
@@ -291,14 +301,14 @@ mod tests {
         for (files, problem) in [
             (
                 vec![("a.yaml", good), ("b.yaml", good)],
-                "another file has the scope",
+                "a.yaml has the scope \"quay.io\" as well",
             ),
             (
                 vec![
                     ("a.yaml", "default-docker: {}"),
                     ("b.yaml", "default-docker: {}"),
                 ],
-                "another file has default-docker",
+                "a.yaml has default-docker as well",
             ),
             (vec![("a.yaml", "docker: []")], "docker is no object"),
             (vec![("a.yaml", "[]")], "it is no object"),
@@ -308,6 +318,10 @@ mod tests {
                 "lookaside is no text",
             ),
             (vec![("a.yaml", "docker: {a: {lookaside: x}}")], "no URL"),
+            (
+                vec![("a.yaml", "docker: {a: {lookaside: 'file://srv/x'}}")],
+                "three slashes",
+            ),
             (
                 vec![("a.yaml", "docker: {a: {lookaside: 'ftp://x/y'}}")],
                 "ftp://x/y",

@@ -90,7 +90,7 @@ pub(super) fn decrypt(content: &[u8], password: &[u8]) -> Result<Vec<u8>, String
         .decrypt(&Nonce::from(nonce), &ciphertext[..])
         .map_err(|_| {
             let problem = if password.is_empty() {
-                "it has a password, and none was given"
+                "it has a password, and no password file is named"
             } else {
                 "the password is wrong"
             };
@@ -137,7 +137,7 @@ mod tests {
     fn a_key_needs_its_password() {
         let key = encrypted(b"secret").to_string();
         assert_eq!(decrypt(key.as_bytes(), b"secret").unwrap(), b"a key");
-        for (password, problem) in [("secre", "the password is wrong"), ("", "none was given")] {
+        for (password, problem) in [("secre", "the password is wrong"), ("", "no password file")] {
             let error = decrypt(key.as_bytes(), password.as_bytes()).unwrap_err();
             assert!(error.contains(problem), "{error}");
         }
@@ -162,7 +162,7 @@ mod tests {
                 "salt of its key has the wrong length",
             ),
             ("/cipher/nonce", json!("%"), "nonce of its key is no base64"),
-            ("/ciphertext", json!("AAAA"), "none was given"),
+            ("/ciphertext", json!("AAAA"), "no password file"),
             ("/cipher", json!({}), "cannot be read"),
         ] {
             let mut key = key.clone();

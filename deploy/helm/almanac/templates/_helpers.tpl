@@ -99,11 +99,28 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- with $registries -}}
 {{- $_ := set $settings "registries" . -}}
 {{- end -}}
+{{- if .Values.fleet.secretName -}}
+{{- $files := dict -}}
+{{- with .Values.fleet.passwordKey -}}
+{{- $_ := set $files "password_file" (printf "/etc/almanac-fleet/%s" .) -}}
+{{- end -}}
+{{- with .Values.fleet.credentialsKey -}}
+{{- $_ := set $files "credentials_file" (printf "/etc/almanac-fleet/%s" .) -}}
+{{- end -}}
+{{- $_ := set $settings "fleet" (merge $files (get $settings "fleet" | default dict)) -}}
+{{- end -}}
 {{- if ne .Values.tls.mode "none" -}}
 {{- $files := dict "certificate" "/etc/almanac-tls/tls.crt" "key" "/etc/almanac-tls/tls.key" -}}
 {{- $_ := set $settings "http_tls" (merge $files (get $settings "http_tls" | default dict)) -}}
 {{- end -}}
 {{- toJson $settings -}}
+{{- end -}}
+
+{{/* What makes an object one of those that come before the others. */}}
+{{- define "almanac.hook" -}}
+helm.sh/hook: pre-install,pre-upgrade
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end -}}
 
 {{/* The configuration file. */}}
@@ -147,6 +164,41 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- pick $settings "data_dir" "grpc" "http" "admin" "database" "objects" "fleet" "max_connections" "cors_origins" "pages" "offline" "cache" "connections" "distribution" "http_tls" "kubernetes" "log" | toJson | sha256sum | trunc 16 -}}
 {{- end -}}
 
+{{/* What works, and may not be meant. */}}
+{{- define "almanac.warnings" -}}
+{{- $policy := .Values.networkPolicy -}}
+{{- $guarded := false -}}
+{{- range .Values.catalogs -}}
+{{- $settings := .settings | default dict -}}
+{{- if or $settings.token_files $settings.client_certificate -}}
+{{- $guarded = true -}}
+{{- end -}}
+{{- end -}}
+{{- if and $guarded (or (not $policy.enabled) (and .Values.olm.v0.enabled (not $policy.clients.grpc))) }}
+Warning: gRPC asks for no token, and every pod of the cluster reaches its port. Name
+its clients in networkPolicy.clients.grpc.
+{{- end }}
+{{- if and .Values.metrics.enabled (not $policy.enabled) }}
+Warning: the admin port has no access control, and without networkPolicy.enabled every
+pod of the cluster reaches it.
+{{- end }}
+{{- $registries := .Values.settings.registries | default dict -}}
+{{- $signing := .Values.settings.signing | default dict -}}
+{{- $files := concat (list $registries.policy_file $registries.registries_d $signing.key_file $signing.password_file) ($registries.image_policy_files | default list) | compact -}}
+{{- range $file := $files -}}
+{{- $mounted := false -}}
+{{- range $.Values.volumeMounts -}}
+{{- if hasPrefix (printf "%s/" (trimSuffix "/" .mountPath)) (printf "%s/" $file) -}}
+{{- $mounted = true -}}
+{{- end -}}
+{{- end -}}
+{{- if not $mounted }}
+Warning: no volume is mounted at {{ $file }}, which the settings name: write volumes and
+volumeMounts.
+{{- end }}
+{{- end -}}
+{{- end -}}
+
 {{/* What the schema of the values cannot express. */}}
 {{- define "almanac.check" -}}
 {{- $name := include "almanac.name" . -}}
@@ -177,6 +229,36 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- fail (printf "settings.kubernetes.%s is for cluster_catalogs: own alone" $key) -}}
 {{- end -}}
 {{- end -}}
+{{- range $key := list "data_dir" "grpc" "http" "admin" -}}
+{{- if hasKey $.Values.settings $key -}}
+{{- fail (printf "settings.%s: the chart sets it" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- if hasKey .Values.settings "catalog" -}}
+{{- fail "settings.catalog: write the value catalogs" -}}
+{{- end -}}
+{{- if hasKey .Values.settings "grpc_tls" -}}
+{{- fail "settings.grpc_tls: OLM speaks no TLS over gRPC" -}}
+{{- end -}}
+{{- range .Values.catalogs -}}
+{{- $settings := .settings | default dict -}}
+{{- if hasKey $settings "grpc" -}}
+{{- fail (printf "settings.grpc of the catalog %s: all catalogs have the port 50051, and a Service each" .name) -}}
+{{- end -}}
+{{- range $key := list "name" "source" -}}
+{{- if hasKey $settings $key -}}
+{{- fail (printf "settings.%s: write %s beside the settings of the catalog" $key $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $key := list "podMonitor" "prometheusRule" "dashboard" -}}
+{{- if and (get $.Values.metrics $key).enabled (not $.Values.metrics.enabled) -}}
+{{- fail (printf "metrics.%s.enabled needs metrics.enabled" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq .Values.tls.mode "serviceCa") (ne .Values.platform "openshift") -}}
+{{- fail "tls.mode: serviceCa is for platform: openshift, whose service-ca writes the certificate" -}}
+{{- end -}}
 {{- $tls := .Values.settings.http_tls | default dict -}}
 {{- if and (eq .Values.tls.mode "none") (not (and (hasKey $tls "certificate") (hasKey $tls "key"))) -}}
 {{- if hasKey $kubernetes "webhook" -}}
@@ -191,6 +273,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- if and (eq $named "own") (gt (int .Values.replicas) 1) -}}
 {{- fail "replicas: set 1 with settings.kubernetes.cluster_catalogs: own: one replica announces a digest before the others have pulled it, and they answer 503 meanwhile" -}}
+{{- end -}}
+{{- if ne (empty .Values.settings.database) (empty .Values.settings.objects) -}}
+{{- fail "settings.database and settings.objects: a fleet needs both" -}}
+{{- end -}}
+{{- if and .Values.fleet.secretName (empty .Values.settings.database) -}}
+{{- fail "fleet.secretName is for a fleet: write settings.database and settings.objects" -}}
+{{- end -}}
+{{- if and .Values.fleet.serviceAccountName (include "almanac.reads" .) -}}
+{{- fail "fleet.serviceAccountName: with settings.kubernetes the pods have an account of the chart; let that one use the bucket" -}}
+{{- end -}}
+{{- if and .Values.settings.database .Values.settings.offline -}}
+{{- fail "settings.offline: a fleet follows its catalogs" -}}
 {{- end -}}
 {{- range $label := list "olm.managed" "olm.catalogSource" -}}
 {{- if hasKey $.Values.podLabels $label -}}

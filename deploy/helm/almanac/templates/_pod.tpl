@@ -21,6 +21,9 @@ spec:
   serviceAccountName: {{ include "almanac.name" . }}
   automountServiceAccountToken: true
   {{- else }}
+  {{- with .Values.fleet.serviceAccountName }}
+  serviceAccountName: {{ . }}
+  {{- end }}
   automountServiceAccountToken: false
   {{- end }}
   enableServiceLinks: false
@@ -71,6 +74,15 @@ spec:
       labelSelector:
         matchLabels:
           {{- include "almanac.selector" . | nindent 10 }}
+    {{- if .Values.settings.database }}
+    # In several zones where there are some.
+    - maxSkew: 1
+      topologyKey: topology.kubernetes.io/zone
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "almanac.selector" . | nindent 10 }}
+    {{- end }}
     {{- end }}
   terminationGracePeriodSeconds: {{ int .Values.terminationGracePeriodSeconds }}
   securityContext:
@@ -155,6 +167,11 @@ spec:
           mountPath: /etc/almanac-ca
           readOnly: true
         {{- end }}
+        {{- if .Values.fleet.secretName }}
+        - name: fleet
+          mountPath: /etc/almanac-fleet
+          readOnly: true
+        {{- end }}
         {{- with .Values.volumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -186,6 +203,11 @@ spec:
     - name: ca
       configMap:
         name: {{ . }}
+    {{- end }}
+    {{- with .Values.fleet.secretName }}
+    - name: fleet
+      secret:
+        secretName: {{ . }}
     {{- end }}
     {{- with .Values.volumes }}
     {{- toYaml . | nindent 4 }}

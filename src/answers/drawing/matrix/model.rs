@@ -6,6 +6,11 @@ use fbc::text::display::clip;
 
 /// How many rows are shown at first.
 pub const ROWS: usize = 60;
+/// How many channels have a column at most. Real packages have 38.
+pub const COLUMNS: usize = 100;
+/// How many cells a table has at most, unless one channel alone has more. Authors decide
+/// how many versions and channels there are.
+pub const CELLS: usize = 250_000;
 /// How many arcs stand side by side.
 pub const LANES: usize = 3;
 /// How many edges without room a column keeps. Authors decide how many there are.
@@ -38,8 +43,10 @@ pub struct WayStep<'a> {
 /// The table.
 #[derive(Debug, Default)]
 pub struct Matrix<'a> {
-    /// The channels in their order.
+    /// The channels in their order, as many as have room.
     pub columns: Vec<Column<'a>>,
+    /// How many further channels have no column.
+    pub beyond: usize,
     /// The rows, from the top.
     pub rows: Vec<Row<'a>>,
     /// The lines in the columns. Of edges without room, each column has the first

@@ -357,6 +357,26 @@ fn a_way_that_changes_the_channel_has_a_line_between_both() {
     assert!(Matrix::of(&[&slow], view).changes.is_empty());
 }
 
+#[test]
+fn channels_without_room_are_counted() {
+    let one = |number: usize, count: usize| ChannelRecord {
+        name: format!("c{number}").into(),
+        ..chain(count)
+    };
+    for (channels, entries, columns) in [(3, 2, 3), (101, 1, 100), (100, 5_000, 50)] {
+        let of_one = (0..channels).map(|number| one(number, if number == 0 { entries } else { 1 }));
+        let of_one: Vec<_> = of_one.collect();
+        let shown: Vec<&ChannelRecord<'_>> = of_one.iter().collect();
+        let matrix = Matrix::of(&shown, all());
+        assert_eq!(matrix.columns.len(), columns, "{channels}");
+        assert_eq!(matrix.beyond, channels - columns);
+        assert!(matrix.rows.len() * columns <= CELLS);
+    }
+    // One channel always has its column.
+    let tall = one(0, CELLS + 1);
+    assert_eq!(fitting(&[&tall, &tall]), 1);
+}
+
 /// Up to three channels of up to 80 versions, with edges between any of them.
 fn channels() -> impl Strategy<Value = Vec<ChannelRecord<'static>>> {
     let edges = (

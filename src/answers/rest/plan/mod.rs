@@ -192,7 +192,14 @@ pub fn successors<'a>(
     installed: &Installed<'_>,
 ) -> Vec<Candidate<'a>> {
     let mut found = candidates(channels, Some(installed), None);
-    found.retain(|one| one.edges != [Edge::Installed]);
+    // Its own range may hold its version.
+    found.retain(|one| {
+        let is_itself = match installed.name {
+            "" => one.edges.contains(&Edge::Installed),
+            name => one.name == name || one.edges == [Edge::Installed],
+        };
+        !is_itself
+    });
     found
 }
 

@@ -76,6 +76,24 @@ fn olm_v0_stays_in_its_channel_without_a_target() {
 }
 
 #[test]
+fn a_version_does_not_follow_itself_by_its_own_range() {
+    let channels = [channel(
+        "stable",
+        "v1.1.0",
+        vec![entry("v1.1.0", "", &[], ">=1.0.0 <=1.1.0")],
+    )];
+    let named = installed("v1.1.0");
+    let of_version = Installed {
+        name: "",
+        ..named.clone()
+    };
+    for start in [named, of_version] {
+        assert_eq!(successors(&channels, &start), []);
+    }
+    assert_eq!(successors(&channels, &installed("v1.0.0")).len(), 1);
+}
+
+#[test]
 fn a_change_of_the_channel_is_told() {
     assert_eq!(
         steps("v1.0.0", Some("v2.1.0"), Rules::V0),

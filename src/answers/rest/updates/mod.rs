@@ -45,6 +45,18 @@ pub enum Edge {
     Installed,
 }
 
+impl Edge {
+    /// Its name in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Replaces => "replaces",
+            Self::Skips => "skips",
+            Self::SkipRange => "skipRange",
+            Self::Installed => "installed",
+        }
+    }
+}
+
 /// A bundle that OLM v1 may install.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Candidate<'a> {

@@ -3,8 +3,8 @@
 
 mod served;
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -51,6 +51,9 @@ struct State {
     refuses_events: Option<&'static str>,
     /// Whether writes of a status work and their answers are lost.
     loses_answers: bool,
+    /// Whether nothing listens, and the requests so far.
+    is_gone: bool,
+    requests: usize,
 }
 
 impl Server {
@@ -75,6 +78,8 @@ impl Server {
             refuses_leases: false,
             refuses_events: None,
             loses_answers: false,
+            is_gone: false,
+            requests: 0,
         })))
     }
 
@@ -83,6 +88,13 @@ impl Server {
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
             async move {
+                {
+                    let mut state = server.0.lock();
+                    state.requests += 1;
+                    if state.is_gone {
+                        return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
+                    }
+                }
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await.unwrap();
                 let body = serde_json::from_slice(&body).unwrap_or_default();
@@ -102,7 +114,7 @@ impl Server {
                 };
                 let body = Body::from(answer.to_string().into_bytes());
                 let answer = Response::builder().status(code).body(body).unwrap();
-                Ok::<_, Infallible>(answer)
+                Ok::<_, io::Error>(answer)
             }
         });
         Client::new(service, "olmv1-system")
@@ -343,6 +355,39 @@ async fn a_leader_that_cannot_renew_its_lease_writes_nothing_until_it_can() {
     let writes = server.writes();
     let written = |(_, write): &(Instant, String)| *write == format!("PUT {STATUS}");
     assert!(writes[before..].iter().any(written), "{writes:?}");
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_gone_for_an_hour_is_written_to_once_it_is_back() {
+    let server = Server::start("Unavailable");
+    let (stop, health) = own_with_health(&server);
+    sleep(Duration::from_secs(30)).await;
+    assert!(health.borrow().is_empty());
+    let (written, asked) = {
+        let mut state = server.0.lock();
+        state.is_gone = true;
+        (state.writes.len(), state.requests)
+    };
+    server.overwrite("x");
+    let begin = Instant::now();
+    let mut said = BTreeSet::new();
+    while begin.elapsed() < Duration::from_hours(1) {
+        sleep(Duration::from_secs(10)).await;
+        said.insert(format!("{:?}", health.borrow()));
+    }
+    // Each resource that failed is told, and its text stays.
+    assert!(said.len() <= 3, "{said:#?}");
+    assert!(said.iter().any(|it| it.contains("leases")), "{said:#?}");
+    let asked = server.0.lock().requests - asked;
+    // As Kubernetes' own electors ask: every two seconds for the Lease.
+    assert!(asked <= 2 * 1800 + 10, "{asked}");
+    assert_eq!(server.writes().len(), written);
+    server.0.lock().is_gone = false;
+    sleep(Duration::from_mins(1)).await;
+    assert!(health.borrow().is_empty(), "{:?}", health.borrow());
+    let reason = &server.status()["conditions"][1]["reason"];
+    assert_eq!(reason, "UserSpecifiedUnavailable");
     stop.cancel();
 }
 

@@ -1,19 +1,24 @@
 //! A package in every catalog that has it: the heads of its channels side by side.
 
+use std::collections::{BTreeSet, HashMap};
+
 use axum::response::Response;
 use maud::{Markup, html};
 
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::{badge, icon, notice, short_name, states};
-use crate::serve::http::pages::records::PackageRecord;
+use crate::serve::http::pages::parts::{badge, count, icon, notice, short_name, states};
+use crate::serve::http::pages::records::{ChannelSummary, PackageRecord};
 use crate::serve::http::pages::text::sentence;
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::across::packages::{
-    PackageOf, high_enough, installed_in, lowest, with_package,
+    NextVersion, PackageOf, high_enough, installed_in, lowest, with_package,
 };
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
+
+/// How many channels a page lists.
+const SHOWN: usize = 500;
 
 /// Whether each catalog has an installed version, or an edge that takes it.
 fn of_installed(with: &[PackageOf<'_>], package: &str, version: &str) -> Result<Markup, Problem> {
@@ -27,7 +32,7 @@ fn of_installed(with: &[PackageOf<'_>], package: &str, version: &str) -> Result<
                     a href=(links::package(catalog, package)) { (catalog) } " "
                     @match (one.here, &one.update) {
                         (true, _) => (badge("good", "has it")),
-                        (false, Some(_)) => (badge("good", "takes it by an edge")),
+                        (false, Some(next)) => (badge("good", &format!("takes it by {}", edges(next)))),
                         (false, None) => (badge("error", "not here, and no edge")),
                     }
                     @if let Some(next) = &one.update {
@@ -40,12 +45,63 @@ fn of_installed(with: &[PackageOf<'_>], package: &str, version: &str) -> Result<
     })
 }
 
+/// The edges to a bundle, in words.
+fn edges(next: &NextVersion) -> String {
+    let edges: Vec<&str> = next.edges.iter().map(|edge| edge.as_str()).collect();
+    edges.join(" and ")
+}
+
 fn form(query: &AcrossQuery) -> Markup {
     html! {
         form.inline {
             label { "At least " input name="min" value=(query.parameters.get("min").unwrap_or_default()) maxlength="60" placeholder="2.1.0"; }
             label { "Installed " input name="installed" value=(query.parameters.get("installed").unwrap_or_default()) maxlength="200" placeholder="1.2.0"; }
             button { "Show" }
+        }
+    }
+}
+
+/// The heads of channels, a column for each catalog.
+fn side_by_side(name: &str, found: &[(&str, PackageRecord)], rows: &BTreeSet<&str>) -> Markup {
+    let of_catalogs = found.iter().map(|(_, record)| {
+        // Of channels with one name the first counts.
+        let channels = record.channels.iter().rev();
+        channels.map(|one| (one.name.as_str(), one)).collect()
+    });
+    let of_catalogs: Vec<HashMap<&str, &ChannelSummary>> = of_catalogs.collect();
+    html! {
+        div.scroll role="region" aria-label="Heads of channels by catalog" tabindex="0" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Channel" }
+                        @for (catalog, record) in found {
+                            th scope="col" { a href=(links::package(catalog, name)) { (catalog) } " " (states(record)) }
+                        }
+                    }
+                }
+                tbody {
+                    @for channel in rows.iter().take(SHOWN) {
+                        tr {
+                            th scope="row" { (short_name(channel)) }
+                            @for ((catalog, record), channels) in found.iter().zip(&of_catalogs) {
+                                td {
+                                    @match channels.get(channel) {
+                                        Some(head) => {
+                                            a href=(links::with(&links::tab(catalog, name, "versions"), &[("channel", channel)])) {
+                                                @if head.version.is_empty() { "no single head" } @else { (head.version) }
+                                            }
+                                            @if record.default_channel == *channel { " (default)" }
+                                            @if head.deprecation.is_some() { " (deprecated)" }
+                                        },
+                                        None => "–",
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
         }
     }
 }
@@ -62,56 +118,20 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         let heads = found.iter().flat_map(|(_, record)| &record.channels);
         let heads = heads.map(|channel| (channel.name.as_str(), channel.version.as_str()));
         let rows = high_enough(lowest.as_ref(), heads);
-        let version = |record: &'_ PackageRecord, channel: &str| {
-            let mut channels = record.channels.iter();
-            let found = channels.find(|one| one.name == channel)?;
-            Some((found.version.clone(), found.deprecation.is_some()))
-        };
         let body = html! {
             div.subject {
                 @if let (Some((catalog, first)), Some((_, snapshot, _))) = (found.first(), with.first()) {
                     (icon(catalog, snapshot, first))
-                    div { h1 { (first.title()) " " code { (name) } } p { (first.summary) } }
+                    div { h1 { bdi { (first.title()) } " " code { (name) } } p { bdi { (first.summary) } } }
                 }
             }
             (form(query))
             @if let Some(version) = query.parameters.get("installed") {
                 (of_installed(&with, name, version)?)
             }
-            div.scroll role="region" aria-label="Heads of channels by catalog" tabindex="0" {
-                table {
-                    thead {
-                        tr {
-                            th scope="col" { "Channel" }
-                            @for (catalog, record) in &found {
-                                th scope="col" { a href=(links::package(catalog, name)) { (catalog) } " " (states(record)) }
-                            }
-                        }
-                    }
-                    tbody {
-                        @for channel in &rows {
-                            tr {
-                                th scope="row" { (short_name(channel)) }
-                                @for (catalog, record) in &found {
-                                    td {
-                                        @match version(record, channel) {
-                                            Some((version, old)) => {
-                                                a href=(links::with(&links::tab(catalog, name, "versions"), &[("channel", channel)])) {
-                                                    @if version.is_empty() { "no single head" } @else { (version) }
-                                                }
-                                                @if record.default_channel == *channel { " (default)" }
-                                                @if old { " (deprecated)" }
-                                            },
-                                            None => "–",
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
+            (side_by_side(name, &found, &rows))
             @if rows.is_empty() { p { "No channel has such a version." } }
+            @if rows.len() > SHOWN { p { "The first " (SHOWN) " of " (count(rows.len() as u64)) " channels are shown." } }
         };
         let trail = [
             ("Packages".to_owned(), "/search".to_owned()),

@@ -6,6 +6,7 @@ use axum::response::Response;
 use maud::html;
 
 use crate::serve::http::pages::frame::Page;
+use crate::serve::http::pages::pager::Part;
 use crate::serve::http::pages::parts::{counted, empty, table};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::problems::{kinds, near_kinds};
@@ -13,16 +14,18 @@ use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
 /// How many kinds a page lists.
-const SHOWN: usize = 300;
+const ROWS: usize = 300;
 
 /// The versions of an API, and the catalogs with the number of bundles.
 type Found<'a> = (BTreeSet<&'a str>, BTreeMap<&'a str, usize>);
 
 /// All kinds, or those with a word in their names.
 pub(super) async fn list(request: QueryRequest) -> Response {
-    request::run(request, &SCANS, &["q"], |query| {
+    request::run(request, &SCANS, &["q", "page"], |query| {
         let words = query.parameters.get("q").unwrap_or_default();
         let kinds = kinds(query);
+        let part = Part::of(query.parameters.get("page"), kinds.len(), ROWS)?;
+        let shown = kinds.iter().skip(part.items.start).take(ROWS);
         let body = html! {
             h1 { "APIs" }
             p.lead { "Which package provides a kind." }
@@ -39,12 +42,13 @@ pub(super) async fn list(request: QueryRequest) -> Response {
                     }
                 }))
             } @else {
-                p { (counted(kinds.len(), "kind")) @if kinds.len() > SHOWN { ", the first " (SHOWN) " shown" } }
+                p { (counted(kinds.len(), "kind")) }
                 (table("Kinds", &["Kind", "Group"], html! {
-                    @for (kind, group) in kinds.iter().take(SHOWN) {
+                    @for (kind, group) in shown {
                         tr { th scope="row" { a href=(links::kind(group, kind)) { (kind) } } td { code { (group) } } }
                     }
                 }))
+                (part.links(|number| links::with("/apis", &[("q", words), ("page", number)])))
             }
         };
         Ok(Page::new("APIs", body).twin(links::with("/api/v1/kinds", &[("q", words)])))

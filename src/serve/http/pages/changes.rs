@@ -10,10 +10,10 @@ use crate::answers::changes::{Change, Kind, sentence};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, counted, empty, fold};
 use crate::serve::http::pages::request::configured;
-use crate::serve::http::pages::text::{date, short};
+use crate::serve::http::pages::text::{date, day_before, short};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::changes::{CatalogUpdate, UpdateFilter, updates};
+use crate::serve::http::queries::across::changes::{CatalogUpdate, UPDATES, UpdateFilter, updates};
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
 /// The updates as a list.
@@ -29,7 +29,7 @@ pub(super) fn list(told: &[CatalogUpdate], nothing: &str) -> Markup {
 
 fn update(told: &CatalogUpdate) -> Markup {
     let (update, entry) = (&told.update, &told.update.entry);
-    let catalog = told.catalog.as_str();
+    let (catalog, time, words) = told.line();
     let more = update.total - update.changes.len();
     let mut packages: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
     for change in &update.changes {
@@ -51,12 +51,13 @@ fn update(told: &CatalogUpdate) -> Markup {
     };
     html! {
         p {
-            (date(&humantime::format_rfc3339_seconds(entry.committed).to_string())) " "
+            (date(&time)) " "
             a href=(links::catalog(catalog, "/changes")) { (catalog) } " "
             code { (short(&update.content_before.hex())) } " → "
             code { (short(&content)) } " "
             (badge("plain", &counted(update.total, "change")))
         }
+        @if more == 0 { p.soft { (words) } }
         @if many { (fold(html! { (counted(packages.len(), "package")) }, changes)) } @else { (changes) }
     }
 }
@@ -84,6 +85,10 @@ async fn shown(request: QueryRequest, one: bool) -> Response {
         };
         let told = updates(query, runtime, filter)?;
         let given = |key: &str| parameters.get(key).unwrap_or_default();
+        let address = name.map_or_else(
+            || "/changes".to_owned(),
+            |name| links::catalog(name, "/changes"),
+        );
         let body = html! {
             h1 { "Changes" @if let Some(name) = name { " of " (name) } }
             @if let Some(name) = name {
@@ -102,6 +107,15 @@ async fn shown(request: QueryRequest, one: bool) -> Response {
                 }
                 label { "Since " input name="since" value=(given("since")) maxlength="30" placeholder="2026-01-31"; }
                 button { "Filter" }
+            }
+            p.soft {
+                "Since "
+                @for (at, (days, text)) in [(1, "yesterday"), (7, "a week ago"), (30, "30 days ago")].into_iter().enumerate() {
+                    @if at > 0 { " · " }
+                    @let given = [("package", given("package")), ("kind", given("kind")), ("since", &day_before(days))];
+                    a href=(links::with(&address, &given)) { (text) }
+                }
+                @if given("since").is_empty() { ". Without a day, the last " (UPDATES) " updates of each catalog are listed." }
             }
             (list(&told, if filter.is_narrow() {
                 "No change among the recorded updates matches this filter."

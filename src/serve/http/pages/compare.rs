@@ -1,15 +1,19 @@
 //! The packages of catalogs side by side, and what changes from one to another.
 
+use std::collections::BTreeMap;
+
 use axum::response::Response;
-use maud::html;
+use maud::{Markup, html};
 use tokio::runtime::Handle;
 
 use crate::answers::changes::{changes, in_words, sentence};
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::{count, empty, short_name};
+use crate::serve::http::pages::parts::{count, counted, empty, notice, short_name};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::compare::{Comparison, Side, shows_all};
+use crate::serve::http::queries::across::compare::{
+    Comparison, Head, Side, differences, shows_all,
+};
 use crate::serve::http::queries::recorded::Reading;
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
@@ -66,11 +70,44 @@ pub(super) async fn diff(request: QueryRequest) -> Response {
     request::run(request, &SCANS, &["from", "to"], work).await
 }
 
+/// The packages, a column for each catalog.
+fn side_by_side(chosen: &[&str], rows: &BTreeMap<String, Vec<Option<Head>>>) -> Markup {
+    html! {
+        div.scroll role="region" aria-label="Packages by catalog" tabindex="0" {
+            table {
+                thead { tr {
+                    th scope="col" { "Package" }
+                    @for name in chosen { th scope="col" { a href=(links::catalog(name, "")) { (name) } } }
+                    th scope="col" { "Difference" }
+                } }
+                tbody {
+                    @for (package, row) in rows.iter().take(SHOWN) {
+                        tr {
+                            th scope="row" { a href=(links::across(package)) { (package) } }
+                            @for (name, cell) in chosen.iter().zip(row) {
+                                td {
+                                    @match cell {
+                                        Some(head) => {
+                                            a href=(links::package(name, package)) { (short_name(&head.channel)) } " " (head.version)
+                                        },
+                                        None => "–",
+                                    }
+                                }
+                            }
+                            td { (differences(row).join(", ")) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 pub(super) async fn matrix(request: QueryRequest) -> Response {
     let request = request.repeating(&["catalog"]);
     request::run(request, &SCANS, &["catalog", "show"], |query| {
         let all = shows_all(&query.parameters)?;
-        let Comparison { chosen, rows, total } = Comparison::of(query, all)?;
+        let Comparison { chosen, rows, total, beyond } = Comparison::of(query, all)?;
         let names = || query.catalogs.iter().map(|(catalog, _)| catalog.name.as_str());
         let mut given: Vec<(&str, &str)> = query.parameters.all("catalog").map(|name| ("catalog", name)).collect();
         given.push(("show", if all { "all" } else { "" }));
@@ -93,6 +130,9 @@ pub(super) async fn matrix(request: QueryRequest) -> Response {
             @if chosen.len() < 2 {
                 (empty(html! { p { "Choose at least two catalogs with content." } }))
             } @else {
+                @if beyond > 0 { (notice("warning", html! {
+                    p { "The first " (chosen.len()) " catalogs are compared, without " (counted(beyond, "further one")) "." }
+                })) }
                 p { "Changes: "
                     @for pair in chosen.windows(2) {
                         a href=(links::with("/compare/diff", &[("from", pair[0]), ("to", pair[1])])) {
@@ -101,31 +141,7 @@ pub(super) async fn matrix(request: QueryRequest) -> Response {
                     }
                 }
                 p.lead { (count(rows.len() as u64)) " of " (count(total as u64)) " packages" @if !all { " differ" } " · " a href=(csv) { "CSV" } }
-                div.scroll role="region" aria-label="Packages by catalog" tabindex="0" {
-                    table {
-                        thead { tr {
-                            th scope="col" { "Package" }
-                            @for name in &chosen { th scope="col" { a href=(links::catalog(name, "")) { (name) } } }
-                        } }
-                        tbody {
-                            @for (package, row) in rows.iter().take(SHOWN) {
-                                tr {
-                                    th scope="row" { a href=(links::across(package)) { (package) } }
-                                    @for (name, cell) in chosen.iter().zip(row) {
-                                        td {
-                                            @match cell {
-                                                Some(head) => {
-                                                    a href=(links::package(name, package)) { (short_name(&head.channel)) } " " (head.version)
-                                                },
-                                                None => "–",
-                                            }
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
+                (side_by_side(&chosen, &rows))
                 @if rows.len() > SHOWN { p { "The first " (SHOWN) " are shown." } }
             }
         };

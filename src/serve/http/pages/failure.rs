@@ -1,27 +1,31 @@
 //! Errors as pages, with the same sentence and suggestions as the problem that
 //! programs get. Routes of the API keep their own errors.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, VARY};
-use http::{HeaderValue, Method, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, Method};
 use maud::{Markup, html};
 
 use crate::serve::access::Reader;
 use crate::serve::http::encoding::accepts_named;
 use crate::serve::http::headers::vary_by_accept;
+use crate::serve::http::options::PageOptions;
 use crate::serve::http::pages::frame::{Around, Page, render};
 use crate::serve::http::pages::package::subject::tabs;
+use crate::serve::http::pages::parts::counted;
 use crate::serve::http::pages::text::sentence;
-use crate::serve::http::pages::{links, mirror, policy, sign_in};
+use crate::serve::http::pages::{links, meant, mirror, policy, sign_in};
 use crate::serve::http::problem_count::problem_count;
 use crate::serve::http::queries::parameters::MAX_PARAMETERS;
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::query::unescape;
 use crate::serve::http::rejection::problem_of;
-use crate::snapshot::Catalogs;
+use crate::snapshot::{Catalog, Catalogs};
 
 /// Turns errors into pages for browsers.
 pub(in crate::serve::http) async fn describe(
@@ -32,34 +36,37 @@ pub(in crate::serve::http) async fn describe(
     let path = request.uri().path().to_owned();
     let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
     let head = *request.method() == Method::HEAD;
-    let wanted = is_get && accepts_named(request.headers(), "text/html") && !is_of_api(&path);
+    let is_browser = is_get && accepts_named(request.headers(), "text/html");
     let query = request.uri().query().map(str::to_owned);
     let safe = sign_in::is_safe(&request);
+    let options = request.extensions().get::<PageOptions>().cloned();
     let response = next.run(request).await;
     let status = response.status();
-    if !wanted || !(status.is_client_error() || status.is_server_error()) {
+    if !is_browser || !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
     let Some(problem) = problem_of(&response) else {
         return response;
     };
-    if problem.kind() == "unknown-path"
-        && let Some(shorter) = without_slash(&path, query.as_deref())
-    {
-        let vary = HeaderValue::from_static("Accept");
-        let headers = [(LOCATION, shorter), (VARY, vary)];
-        return (StatusCode::PERMANENT_REDIRECT, headers).into_response();
+    let of_api = is_of_api(&path);
+    let redirection = meant::redirection(&problem, &path, query.as_deref());
+    if let Some(redirection) = redirection.filter(|_| !of_api || !path.ends_with('/')) {
+        return redirection.into_response();
+    }
+    if of_api {
+        return response;
     }
     // Absent where the guard did not come to the request.
     let reader = response.extensions().get::<Reader>();
+    let readable = reader.map_or_else(Vec::new, |reader| reader.catalogs(&catalogs));
     let around = Around {
-        problems: reader.map_or(0, |reader| problem_count(reader.catalogs(&catalogs))),
+        problems: problem_count(readable.iter().map(|one| &**one)),
         ..Around::default()
     };
-    let text = render(
-        &page(&problem, &path, query.as_deref().unwrap_or_default()),
-        &around,
-    );
+    let tells_sources = options.unwrap_or_default().sources;
+    let remarks = missing(&problem, &path, &readable, tells_sources);
+    let query = query.as_deref().unwrap_or_default();
+    let text = render(&page(&problem, &path, query, &remarks), &around);
     let (mut parts, _) = response.into_parts();
     parts
         .headers
@@ -82,17 +89,6 @@ pub(in crate::serve::http) async fn describe(
     response
 }
 
-/// The address without a slash at its end, if it has one.
-fn without_slash(path: &str, query: Option<&str>) -> Option<HeaderValue> {
-    let shorter = path.strip_suffix('/').filter(|path| !path.is_empty())?;
-    // Two slashes at the beginning would name another host.
-    if shorter.starts_with("//") {
-        return None;
-    }
-    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-    HeaderValue::try_from(format!("{shorter}{query}")).ok()
-}
-
 /// Whether a path belongs to an API: its clients expect its own errors.
 fn is_of_api(path: &str) -> bool {
     let below = |start: &str| path.starts_with(start);
@@ -103,14 +99,52 @@ fn is_of_api(path: &str) -> bool {
     of_catalog || below("/api/") || below("/v2") || below("/openapi.json")
 }
 
-fn page(problem: &Problem, path: &str, query: &str) -> Page {
+/// More about a package that the catalog of the path lacks: whether the catalog is a
+/// selection, and which others have the package.
+fn missing(
+    problem: &Problem,
+    path: &str,
+    readable: &[Arc<Catalog>],
+    tells_sources: bool,
+) -> Markup {
+    let segments = links::segments(path).unwrap_or_default();
+    let [first, name, _, package, ..] = &segments[..] else {
+        return html! {};
+    };
+    if *first != "catalogs" || !meant::is_unknown(problem, "package", package) {
+        return html! {};
+    }
+    let own = readable.iter().find(|one| one.name.as_str() == *name);
+    let curated = own.filter(|one| tells_sources && one.status().source.starts_with("curated:"));
+    let selected = curated.and_then(|one| Some(one.snapshot()?.packages().len()));
+    let has = |one: &&Arc<Catalog>| {
+        let snapshot = one.snapshot();
+        snapshot.is_some_and(|snapshot| snapshot.package_answers(package).is_some())
+    };
+    let others: Vec<&Arc<Catalog>> = readable.iter().filter(has).collect();
+    html! {
+        @if let Some(selected) = selected {
+            p { (name) " is a selection of " (counted(selected, "package")) " from other catalogs." }
+        }
+        @if !others.is_empty() {
+            h2 { "In other catalogs" }
+            ul.links { @for one in others {
+                @let catalog = one.name.as_str();
+                li { a href=(links::package(catalog, package)) { (catalog) " has " (package) } }
+            } }
+        }
+    }
+}
+
+/// `remarks` tell more about the problem than programs get.
+fn page(problem: &Problem, path: &str, query: &str, remarks: &Markup) -> Page {
     let pairs = pairs(query);
     let near = problem.suggestions().iter();
     let near: Vec<_> = near
         .filter_map(|name| {
             Some((
                 name,
-                similar_address(problem.kind(), path, name)
+                meant::similar(problem, path, name)
                     .or_else(|| instead(problem, path, &pairs, name))?,
             ))
         })
@@ -127,6 +161,7 @@ fn page(problem: &Problem, path: &str, query: &str) -> Page {
         @if problem.status() == 401 && path != "/sign-in" {
             p { a href="/sign-in" { "Sign in" } ": give the token of the catalog as the password; any user name will do." }
         }
+        (remarks)
         @if !near.is_empty() {
             h2 { "Similar names" }
             ul.links { @for (name, link) in &near { li { a href=(link) { (name) } } } }
@@ -177,12 +212,6 @@ fn is_item(key: &str) -> bool {
     matches!(key, "pick" | "add")
 }
 
-/// Whether this name is the unknown one. The detail may propose others.
-fn is_unknown(problem: &Problem, what: &str, name: &str) -> bool {
-    let begin = format!("there is no {what} {:?}", cut(name));
-    problem.detail().starts_with(&begin)
-}
-
 /// Whether the detail of a problem names a value.
 fn is_named(problem: &Problem, value: &str) -> bool {
     !value.is_empty() && problem.detail().contains(&format!("{:?}", cut(value)))
@@ -228,12 +257,7 @@ type PackageName = (String, String);
 /// catalog and the package, if both are.
 fn trail(problem: &Problem, path: &str) -> (Vec<TextLink>, Option<PackageName>) {
     let kind = problem.kind();
-    let segments: Option<Vec<_>> = path
-        .split('/')
-        .skip(1)
-        .map(|one| unescape(one).ok())
-        .collect();
-    let segments = segments.unwrap_or_default();
+    let segments = links::segments(path).unwrap_or_default();
     let mut trail = vec![("Catalogs".to_owned(), "/".to_owned())];
     let ["catalogs", catalog, rest @ ..] =
         &segments.iter().map(|one| &**one).collect::<Vec<_>>()[..]
@@ -242,7 +266,7 @@ fn trail(problem: &Problem, path: &str) -> (Vec<TextLink>, Option<PackageName>) 
     };
     // A parameter may be the unknown name, too.
     let known = match kind {
-        "unknown-catalog" => !is_unknown(problem, "catalog", catalog),
+        "unknown-catalog" => !meant::is_unknown(problem, "catalog", catalog),
         _ => !matches!(
             kind,
             "unknown-path" | "invalid-catalog-name" | "unavailable-catalog"
@@ -260,7 +284,7 @@ fn trail(problem: &Problem, path: &str) -> (Vec<TextLink>, Option<PackageName>) 
         }
         // Without a kind, the client may not read the catalog.
         let is_there = match kind {
-            "unknown-package" => !is_unknown(problem, "package", package),
+            "unknown-package" => !meant::is_unknown(problem, "package", package),
             _ => !matches!(kind, "not-loaded" | "blank"),
         };
         of_package = is_there.then(|| ((*catalog).to_owned(), (*package).to_owned()));
@@ -270,65 +294,9 @@ fn trail(problem: &Problem, path: &str) -> (Vec<TextLink>, Option<PackageName>) 
     (trail, of_package)
 }
 
-/// The address with a similar name in the place of the unknown one.
-fn similar_address(kind: &str, path: &str, name: &str) -> Option<String> {
-    let what = match kind {
-        "unknown-catalog" => "catalogs",
-        "unknown-package" => "packages",
-        "unknown-bundle" => "bundles",
-        "unknown-page" => return Some(format!("{}/{name}", path.rsplit_once('/')?.0)),
-        _ => return None,
-    };
-    let mut segments: Vec<String> = path.split('/').map(str::to_owned).collect();
-    let at = segments.iter().position(|segment| segment == what)?;
-    let place = segments.get_mut(at + 1)?;
-    // Only the last segment of an address made of one name.
-    let escaped = links::across(name);
-    escaped.rsplit('/').next()?.clone_into(place);
-    Some(segments.join("/"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_similar_name_takes_the_place_of_the_unknown_one() {
-        let path = "/catalogs/a/packages/b/versions";
-        for (kind, wanted) in [
-            (
-                "unknown-package",
-                Some("/catalogs/a/packages/n%2F/versions"),
-            ),
-            (
-                "unknown-catalog",
-                Some("/catalogs/n%2F/packages/b/versions"),
-            ),
-            ("unknown-bundle", None),
-            ("busy", None),
-        ] {
-            assert_eq!(
-                similar_address(kind, path, "n/").as_deref(),
-                wanted,
-                "{kind}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_slash_at_the_end_is_left_out_and_leads_to_no_other_host() {
-        let shorter = |path: &str, query| {
-            let value = without_slash(path, query)?;
-            Some(value.to_str().unwrap().to_owned())
-        };
-        assert_eq!(
-            shorter("/search/", Some("q=a")).as_deref(),
-            Some("/search?q=a")
-        );
-        for path in ["/", "/search", "//example.com/"] {
-            assert_eq!(shorter(path, None), None, "{path}");
-        }
-    }
 
     #[test]
     fn routes_of_apis_keep_their_errors() {

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, count, counted, empty, problem_counts, table};
-use crate::serve::http::pages::text::{date, short};
+use crate::serve::http::pages::text::{date, moment, short};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::across::changes::{CatalogUpdate, UpdateFilter, updates};
@@ -65,7 +65,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                 li { a href="/mirror" { "Plan a mirror" } }
             }
         };
-        Ok(Page::new("", body).twin("/catalogs"))
+        Ok(Page::new("", body).twin("/api/v1/catalogs"))
     };
     request::run(request, &LOOKUPS, &[], work).await
 }
@@ -100,7 +100,7 @@ fn row(catalog: &Catalog, snapshot: Option<&Snapshot>, sources: bool) -> Markup 
             @if let Some(snapshot) = snapshot {
                 @let revision = snapshot.revision();
                 td { code.digest { (short(&revision.content.hex())) } }
-                td.when { (date(&humantime::format_rfc3339_seconds(revision.modified).to_string())) }
+                td.when { (moment(revision.modified)) }
                 td.number { (count(revision.counts.packages + revision.counts.quarantined)) }
                 td.number { (count(revision.counts.bundles)) }
                 td { a href=(links::catalog(name, "/problems")) {
@@ -120,12 +120,11 @@ fn row(catalog: &Catalog, snapshot: Option<&Snapshot>, sources: bool) -> Markup 
 
 /// The state in words. Why a source cannot be read is told on the admin port only.
 fn state_of(state: State, why: Option<Stale>, last: Option<std::time::SystemTime>) -> Markup {
-    let since = last.map(|time| humantime::format_rfc3339_seconds(time).to_string());
     html! {
         @match state {
             State::Serving if why.is_some() => {
                 (badge("warning", if why == Some(Stale::Refused) { "new content refused" } else { "not refreshed" }))
-                @if let Some(since) = &since { " last tried " (date(since)) }
+                @if let Some(last) = last { " last tried " (moment(last)) }
             },
             State::Serving => (badge("good", "serving")),
             State::Loading => { (badge("plain", "loading")) " nothing to serve yet" },

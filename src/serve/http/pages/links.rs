@@ -1,5 +1,9 @@
 //! The addresses of pages. Every name is escaped as a whole.
 
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
 use crate::answers::rest::records::percent_encoded;
 use crate::store::MAX_WORDS;
 use ::images::digest::Digest;
@@ -78,6 +82,13 @@ pub(super) fn with(path: &str, parameters: &[(&str, &str)]) -> String {
     link
 }
 
+/// The segments of a path without their escapes; `None` if one of them is no text.
+pub(super) fn segments(path: &str) -> Option<Vec<Cow<'_, str>>> {
+    let segments = path.split('/').skip(1);
+    let texts = segments.map(|segment| percent_decode_str(segment).decode_utf8().ok());
+    texts.collect()
+}
+
 /// The search for a word of a catalog; `None` if a search would refuse it: too long, or
 /// without a letter or digit.
 pub(super) fn search(parameter: &str, text: &str) -> Option<String> {
@@ -142,6 +153,13 @@ mod tests {
         for bad in ["", "!?", &"a".repeat(201), &"a ".repeat(31)] {
             assert_eq!(search("q", bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_segment_of_a_path_keeps_its_plus() {
+        let segments = segments("/bundles/a.v1.0.0+b%2Fc").unwrap();
+        assert_eq!(segments, ["bundles", "a.v1.0.0+b/c"]);
+        assert_eq!(super::segments("/%ff"), None);
     }
 
     #[test]

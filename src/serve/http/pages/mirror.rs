@@ -19,6 +19,8 @@ use fbc::text::display::clip;
 
 /// How many images, and how many kept versions, a page lists.
 const SHOWN: usize = 200;
+/// How many lines of a file a page shows; the download has all.
+const LINES: usize = 100;
 
 pub(super) async fn show(request: QueryRequest) -> Response {
     // Addresses made before the item had fields name one by `add`.
@@ -213,20 +215,6 @@ fn outputs(
     let of_catalogs = selected.iter().flat_map(|one| &one.packages);
     let bundles: usize = of_catalogs.map(|package| package.bundles.len()).sum();
     let (tags, kept) = (plan.tags(), plan.kept());
-    let text = |form: Form| {
-        let bytes = plan.written(form, basket.to)?;
-        Ok::<_, Problem>(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let file = |label: &str, form: &'static str, name: &str, text: &str| {
-        let all = [parameters, &[("format", form)]].concat();
-        fold(
-            html! { (label) },
-            html! {
-                (code(label, text))
-                p { a href=(links::with("/api/v1/mirror", &all)) download=(name) { "Download " (name) } }
-            },
-        )
-    };
     Ok(html! {
         h2 { "Plan" }
         p.lead {
@@ -247,16 +235,8 @@ fn outputs(
             }
         }
         @for note in selected.iter().flat_map(|one| &one.notes) { (notice("plain", html! { p { (note) } })) }
-        @for text in &list.refused { (notice("warning", html! { p { (text) } })) }
-        (file("ImageSetConfiguration for oc-mirror", "image-set", "imageset.yaml", &basket.image_set()))
-        (file("Configuration of almanac", "config", "almanac.toml", &basket.config()))
-        (file("Image list", "list", "images.txt", &text(Form::List)?))
-        @if basket.to.is_some() {
-            (file("Mapping for oc image mirror", "mapping", "mapping.txt", &text(Form::Mapping)?))
-            (file("Manifests by which a cluster finds the images", "manifests", "mirrors.yaml", &plan.manifests(basket.to)?))
-        } @else {
-            p.soft { "With a registry to mirror to, there are a mapping and the manifests for a cluster, too." }
-        }
+        @for text in list.refused.iter().take(SHOWN) { (notice("warning", html! { p { (text) } })) }
+        (files(basket, plan, parameters)?)
         (table("Images", &["Image", "Used by"], html! {
             @for image in list.images.iter().take(SHOWN) {
                 tr {
@@ -271,6 +251,53 @@ fn outputs(
                 }
             }
         }))
-        @if list.images.len() > SHOWN { p { "The first " (SHOWN) " are shown; the list above has all." } }
+        @if list.images.len() > SHOWN { p { "The first " (SHOWN) " are shown; the downloaded list has all." } }
     })
+}
+
+/// The files for copying tools.
+fn files(basket: &Basket<'_>, plan: &Plan, parameters: &[(&str, &str)]) -> Result<Markup, Problem> {
+    let text = |form: Form| {
+        let bytes = plan.written(form, basket.to)?;
+        Ok::<_, Problem>(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let file = |label: &str, form: &'static str, name: &str, content: Markup| {
+        let all = [parameters, &[("format", form)]].concat();
+        fold(
+            html! { (label) },
+            html! {
+                (content)
+                p { a href=(links::with("/api/v1/mirror", &all)) download=(name) { "Download " (name) } }
+            },
+        )
+    };
+    // The first two are as long as the basket, the others as all its images.
+    let whole =
+        |label: &str, form, name: &str, text: &str| file(label, form, name, code(label, text));
+    let long =
+        |label: &str, form, name: &str, text: &str| file(label, form, name, beginning(label, text));
+    Ok(html! {
+        (whole("ImageSetConfiguration for oc-mirror", "image-set", "imageset.yaml", &basket.image_set()))
+        (whole("Configuration of almanac", "config", "almanac.toml", &basket.config()))
+        (long("Image list", "list", "images.txt", &text(Form::List)?))
+        @if basket.to.is_some() {
+            (long("Mapping for oc image mirror", "mapping", "mapping.txt", &text(Form::Mapping)?))
+            (long("Manifests by which a cluster finds the images", "manifests", "mirrors.yaml", &plan.manifests(basket.to)?))
+        } @else {
+            p.soft { "With a registry to mirror to, there are a mapping and the manifests for a cluster, too." }
+        }
+    })
+}
+
+/// A file, or the beginning of a long one. Only a whole one has a button that copies it.
+fn beginning(label: &str, text: &str) -> Markup {
+    let mut lines = text.split_inclusive('\n');
+    let length: usize = lines.by_ref().take(LINES).map(str::len).sum();
+    let rest = lines.count();
+    html! {
+        @if rest == 0 { (code(label, text)) } @else {
+            pre tabindex="0" aria-label=(label) { code { (text[..length]) } }
+            p { "… and " (counted(rest, "more line")) }
+        }
+    }
 }

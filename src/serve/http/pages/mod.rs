@@ -4,8 +4,9 @@
 //! the same stored records as the JSON route that its footer links.
 //!
 //! - `request` runs a page on a worker, `frame` puts it between head and footer,
-//!   `policy` adds the headers of all pages, `failure` makes pages of errors.
-//! - `links` has the addresses, `parts` what several pages show, `records` the stored
+//!   `policy` adds the headers of all pages, `failure` makes pages of errors, `meant` leads from
+//!   addresses without a page to those with one.
+//! - `links` has the addresses, `parts` what several pages show, `pager` splits long lists, `records` the stored
 //!   answers as pages read them, `markdown` renders texts of catalogs, `assets` sends files of this program.
 //! - The other files are one page each; `package` has the pages of one package.
 
@@ -23,8 +24,10 @@ mod home;
 mod icon;
 mod links;
 mod markdown;
+mod meant;
 mod mirror;
 mod package;
+mod pager;
 mod parts;
 mod policy;
 mod problems;
@@ -90,7 +93,7 @@ pub(super) async fn instead(
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map(MatchedPath::as_str);
     let of_catalog = route.is_some_and(|route| route.contains("{name}"));
-    let has_page = of_catalog || route == Some("/");
+    let has_page = of_catalog || matches!(route, Some("/" | "/catalogs"));
     let mut response = if has_page && is_get && accepts_named(request.headers(), "text/html") {
         let authorized = policy::is_private(&request);
         let (mut parts, _) = request.into_parts();

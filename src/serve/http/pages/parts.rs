@@ -5,6 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use crate::serve::http::pages::links;
 use crate::serve::http::pages::records::PackageRecord;
 use crate::snapshot::Snapshot;
+use fbc::document::Gvk;
 use fbc::problem::{Problem, Severity};
 use fbc::text::display::clip;
 
@@ -83,11 +84,21 @@ pub(super) fn add_to_plan(catalog: &str, package: &PackageRecord) -> Markup {
     }
 }
 
+/// The word for a package whose default channel is deprecated.
+pub(super) const OLD_DEFAULT: &str = "default channel deprecated";
+
+/// Whether the default channel of a package is deprecated.
+pub(super) fn has_old_default(package: &PackageRecord) -> bool {
+    let mut channels = package.channels.iter();
+    channels.any(|one| one.name == package.default_channel && one.deprecation.is_some())
+}
+
 /// The states of a package worth a word.
 pub(super) fn states(package: &PackageRecord) -> Markup {
     html! {
         @if package.quarantined { (badge("error", "left out")) " " }
         @if package.deprecation.is_some() { (badge("deprecated", "deprecated")) " " }
+        @else if has_old_default(package) { (badge("deprecated", OLD_DEFAULT)) " " }
     }
 }
 
@@ -109,6 +120,14 @@ pub(super) fn outward(name: &str, address: &str) -> Markup {
 /// A name as lists show it: authors decide how long it is.
 pub(super) fn short_name(name: &str) -> String {
     clip(name, LONGEST_NAME)
+}
+
+/// The group and version of an API, as manifests write them.
+pub(super) fn api_version(api: &Gvk) -> String {
+    if api.group.is_empty() {
+        return api.version.clone();
+    }
+    format!("{}/{}", api.group, api.version)
 }
 
 /// A number with commas between its thousands.

@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 
 use axum::response::Response;
-use maud::html;
+use maud::{Markup, html};
 
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{code, empty, notice, problem_counts, problems};
-use crate::serve::http::pages::request::{NOTHING_TO_SERVE, UNREAD, configured};
+use crate::serve::http::pages::request::{configured, last_good, nothing_to_serve};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::problems::{SEVERITIES, problems as found};
+use crate::serve::http::queries::across::problems::{
+    ProblemsOfCatalog, SEVERITIES, problems as found,
+};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
-use crate::snapshot::{Stale, State};
+use crate::snapshot::State;
 
 /// How many problems of a catalog are shown.
 const SHOWN: usize = 200;
@@ -41,106 +43,145 @@ pub(super) async fn of_one(request: QueryRequest) -> Response {
     .await
 }
 
+/// The filters of the address.
+struct Filters<'a> {
+    /// The catalog of the path.
+    only: Option<&'a str>,
+    /// The catalogs that are asked for; all if it is empty.
+    catalogs: Vec<&'a str>,
+    severity: Option<&'a str>,
+    code: Option<&'a str>,
+}
+
+impl<'a> Filters<'a> {
+    fn of(query: &'a AcrossQuery, only: Option<&'a str>) -> Self {
+        Self {
+            only,
+            catalogs: query.parameters.all("catalog").chain(only).collect(),
+            severity: query.parameters.get("severity"),
+            code: query.parameters.get("code"),
+        }
+    }
+
+    /// Whether they leave problems out.
+    fn narrow(&self) -> bool {
+        self.severity.is_some() || self.code.is_some()
+    }
+
+    /// The page without them.
+    fn without(&self) -> String {
+        self.only.map_or_else(
+            || "/problems".to_owned(),
+            |name| links::catalog(name, "/problems"),
+        )
+    }
+}
+
 fn page(title: &str, query: &AcrossQuery, only: Option<&str>) -> Result<Page, Problem> {
-    let parameters = &query.parameters;
-    let (severity, code_wanted) = (parameters.get("severity"), parameters.get("code"));
-    let chosen = parameters.get("catalog");
+    let filters = Filters::of(query, only);
     let found = found(query, only)?;
-    let none = found
-        .iter()
-        .all(|one| one.refused.is_empty() && one.served.is_empty());
-    let asked = query.catalogs.iter().filter(|(catalog, _)| {
-        let name = catalog.name.as_str();
-        only.or(chosen).is_none_or(|wanted| wanted == name)
-    });
-    let unread = asked.filter_map(|(catalog, snapshot)| {
-        let text = match (snapshot, catalog.stale()) {
-            // The problems of refused content tell why.
-            _ if !catalog.refused().is_empty() => return None,
-            (None, _) if catalog.state() == State::Failing => NOTHING_TO_SERVE,
-            (Some(_), Some(Stale::Unread)) => UNREAD,
-            _ => return None,
-        };
-        Some((catalog.name.as_str(), text))
-    });
-    let unread: Vec<(&str, &str)> = unread.collect();
-    // The codes that there are, and the one that is asked for.
-    let of_catalogs = query.catalogs.iter().map(|(catalog, _)| catalog.status());
-    let codes = of_catalogs.flat_map(|status| {
-        status
-            .problems
-            .iter()
-            .chain(status.refused.iter())
-            .map(|one| one.code.as_str())
-            .collect::<Vec<_>>()
-    });
-    let codes: BTreeSet<&str> = codes.chain(code_wanted).collect();
-    let filtered = severity.is_some() || code_wanted.is_some();
+    let mut found_some = found.iter();
+    let none = found_some.all(|one| one.refused.is_empty() && one.served.is_empty());
+    let unread = unread(query, &filters);
     let body = html! {
         h1 { (title) }
-        form.inline {
-            label { "Severity "
-                select name="severity" {
-                    option value="" { "all" }
-                    @for one in SEVERITIES { option value=(one) selected[severity == Some(one)] { (one) } }
-                }
-            }
-            label { "Code "
-                select name="code" {
-                    option value="" { "all" }
-                    @for one in codes { option value=(one) selected[code_wanted == Some(one)] { (one) } }
-                }
-            }
-            @if only.is_none() {
-                label { "Catalog "
-                    select name="catalog" {
-                        option value="" { "all" }
-                        @for (catalog, _) in &query.catalogs {
-                            @let name = catalog.name.as_str();
-                            option value=(name) selected[chosen == Some(name)] { (name) }
-                        }
-                    }
-                }
-            }
-            button { "Filter" }
-        }
+        (form(query, &filters))
         @for (name, text) in &unread {
             h2 { a href=(links::catalog(name, "")) { (name) } }
             (notice("error", html! { p { (text) } }))
         }
-        @if none && filtered {
-            (empty(html! { p { "No problem matches this filter. " a href=(if only.is_some() { links::catalog(only.unwrap_or_default(), "/problems") } else { "/problems".to_owned() }) { "All problems" } } }))
+        @if none && filters.narrow() {
+            (empty(html! { p { "No problem matches this filter. " a href=(filters.without()) { "All problems" } } }))
         } @else if none {
             @if unread.is_empty() { (empty(html! { p { "almanac found nothing wrong." } })) }
         } @else {
             p.soft { "A warning leaves a package as it is. An error leaves it out of the gRPC API; its documents stay in the HTTP API." }
         }
-        @for one in &found {
-            @for (problems_of, refused) in [(&one.refused, true), (&one.served, false)] {
-                @if !problems_of.is_empty() {
-                    h2 {
-                        a href=(links::catalog(&one.catalog, "")) { (one.catalog) }
-                        @if refused { " · refused content" }
-                    }
-                    @if refused { p { "The last pass refused the new content. The content before stays, if there was any." } }
-                    p { (problem_counts(problems_of)) }
-                    (problems(&one.catalog, &problems_of.iter().take(SHOWN).collect::<Vec<_>>()))
-                    @if problems_of.len() > SHOWN { p { "… and " (problems_of.len() - SHOWN) " more" } }
-                }
-            }
-        }
+        @for one in &found { (of_catalog(one)) }
         @if !none {
             p { "Authors find the same before they publish:" }
             (code("Command", "almanac check file:CATALOG-FOLDER"))
         }
     };
-    let twin = links::with(
-        "/api/v1/problems",
-        &[
-            ("catalog", only.or(chosen).unwrap_or_default()),
-            ("severity", severity.unwrap_or_default()),
-            ("code", code_wanted.unwrap_or_default()),
-        ],
-    );
-    Ok(Page::new(title, body).twin(twin))
+    let catalogs = filters.catalogs.iter().map(|name| ("catalog", *name));
+    let mut twin: Vec<(&str, &str)> = catalogs.collect();
+    twin.push(("severity", filters.severity.unwrap_or_default()));
+    twin.push(("code", filters.code.unwrap_or_default()));
+    Ok(Page::new(title, body).twin(links::with("/api/v1/problems", &twin)))
+}
+
+/// The catalogs whose source cannot be read, each with a sentence about it.
+fn unread<'a>(query: &'a AcrossQuery, filters: &Filters<'_>) -> Vec<(&'a str, &'static str)> {
+    let wanted = &filters.catalogs;
+    let asked = query
+        .catalogs
+        .iter()
+        .filter(|(catalog, _)| wanted.is_empty() || wanted.contains(&catalog.name.as_str()));
+    let unread = asked.filter_map(|(catalog, snapshot)| {
+        let text = match snapshot {
+            // The problems of refused content tell why.
+            _ if !catalog.refused().is_empty() => return None,
+            None if catalog.state() == State::Failing => nothing_to_serve(catalog),
+            None => return None,
+            Some(_) => last_good(catalog)?,
+        };
+        Some((catalog.name.as_str(), text))
+    });
+    unread.collect()
+}
+
+fn form(query: &AcrossQuery, filters: &Filters<'_>) -> Markup {
+    // The codes that there are, and the one that is asked for.
+    let mut codes: BTreeSet<&str> = filters.code.into_iter().collect();
+    for (catalog, _) in &query.catalogs {
+        let status = catalog.status();
+        let all = status.problems.iter().chain(status.refused.iter());
+        codes.extend(all.map(|one| one.code.as_str()));
+    }
+    let names = query
+        .catalogs
+        .iter()
+        .map(|(catalog, _)| catalog.name.as_str());
+    html! {
+        form.inline {
+            (choice("Severity ", "severity", SEVERITIES, filters.severity))
+            (choice("Code ", "code", codes, filters.code))
+            @if filters.only.is_none() { (choice("Catalog ", "catalog", names, filters.catalogs.first().copied())) }
+            button { "Filter" }
+        }
+    }
+}
+
+/// A field to choose a value of a filter, or all.
+fn choice<'a>(
+    label: &str,
+    name: &str,
+    values: impl IntoIterator<Item = &'a str>,
+    chosen: Option<&str>,
+) -> Markup {
+    html! {
+        label { (label)
+            select name=(name) {
+                option value="" { "all" }
+                @for one in values { option value=(one) selected[chosen == Some(one)] { (one) } }
+            }
+        }
+    }
+}
+
+fn of_catalog(one: &ProblemsOfCatalog) -> Markup {
+    html! {
+        @for (problems_of, refused) in [(&one.refused, true), (&one.served, false)] {
+            @if !problems_of.is_empty() {
+                h2 {
+                    a href=(links::catalog(&one.catalog, "")) { (one.catalog) }
+                    @if refused { " · refused content" }
+                }
+                @if refused { p { "The last pass refused the new content. The content before stays, if there was any." } }
+                p { (problem_counts(problems_of)) }
+                (problems(&one.catalog, &problems_of.iter().take(SHOWN).collect::<Vec<_>>()))
+                @if problems_of.len() > SHOWN { p { "… and " (problems_of.len() - SHOWN) " more" } }
+            }
+        }
+    }
 }

@@ -13,16 +13,41 @@ use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::QueryRequest;
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::serve::worker_pool::WorkerPool;
-use crate::snapshot::{Catalog, Snapshot};
+use crate::snapshot::{Catalog, Snapshot, Stale};
 
 /// The state of a catalog that failed before it had a content. The log has the reason,
 /// which may name what readers may not see.
-pub(super) const NOTHING_TO_SERVE: &str = "This catalog has nothing to serve: its source \
+const NOTHING_TO_SERVE: &str = "This catalog has nothing to serve: its source \
     cannot be read. almanac tries again by itself; its log has the reason.";
 
 /// The state of a catalog that is served while its source cannot be read.
-pub(super) const UNREAD: &str =
-    "The source cannot be read at present. The last good content is served.";
+const UNREAD: &str = "The source cannot be read at present. The last good content is served.";
+
+/// The same, of an image that the policy refused.
+const REFUSED: &str = "This catalog has nothing to serve: the signature policy refused its \
+    image. almanac tries again by itself; its log has the reason.";
+const NEW_REFUSED: &str =
+    "The new image was refused by the signature policy. The last good content is served.";
+
+/// Why a catalog that failed has nothing to serve.
+pub(super) fn nothing_to_serve(catalog: &Catalog) -> &'static str {
+    if catalog.status().image_refused {
+        REFUSED
+    } else {
+        NOTHING_TO_SERVE
+    }
+}
+
+/// Why a catalog is served with its last good content, unless that is a matter of the
+/// problems of the new one.
+pub(super) fn last_good(catalog: &Catalog) -> Option<&'static str> {
+    let status = catalog.status();
+    match catalog.stale()? {
+        Stale::Unread => Some(UNREAD),
+        Stale::Refused if status.refused.is_empty() => Some(NEW_REFUSED),
+        Stale::Refused => None,
+    }
+}
 
 /// A request for a page, with valid parameters.
 pub(super) struct PageRequest {
@@ -145,9 +170,6 @@ pub(super) fn configured(
 ) -> Result<(&Catalog, Option<&Arc<Snapshot>>), Problem> {
     let name: CatalogName = query.path("name").parse().map_err(Problem::catalog_name)?;
     let found = query.catalogs.iter().find(|(one, _)| one.name == name);
-    let (catalog, snapshot) = found.ok_or_else(|| {
-        let names = query.catalogs.iter().map(|(one, _)| one.name.as_str());
-        Problem::unknown("catalog", name.as_str(), names)
-    })?;
+    let (catalog, snapshot) = found.ok_or_else(|| query.unknown_catalog(name.as_str()))?;
     Ok((catalog, snapshot.as_ref()))
 }

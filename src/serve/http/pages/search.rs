@@ -6,14 +6,17 @@ use serde_json::json;
 
 use crate::answers::rest::facets::{FACETS, FacetFilter, parameters};
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::{add_to_plan, badge, counted, empty, icon};
+use crate::serve::http::pages::pager::Part;
+use crate::serve::http::pages::parts::{
+    OLD_DEFAULT, add_to_plan, badge, counted, empty, has_old_default, icon,
+};
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::across::facets::{self, Faceted, FoundPackage, REPEATED};
 use crate::serve::http::queries::across::search::Match;
 use crate::serve::http::queries::parameters::Parameters;
-use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::queries::response::QueryResponse;
 use fbc::document::Gvk;
@@ -58,17 +61,13 @@ fn page(query: &AcrossQuery, found: Option<&[Match]>) -> Result<Page, Problem> {
         None | Some("relevance") => shown.sort_by_key(|row| (row.rank, row.name)),
         Some("name") => shown.sort_by_key(|row| row.name),
         Some(other) => {
-            let detail = format!("sort is relevance or name, and not {other:?}");
+            let detail = format!("sort is relevance or name, and not {:?}", cut(other));
             return Err(Problem::invalid_parameter("sort", detail));
         }
     }
-    let number = page_number(parameters)?;
-    let pages = shown.len().div_ceil(ROWS).max(1);
-    let number = number.min(pages);
-    let first = (number - 1) * ROWS;
-    let part = &shown[first.min(shown.len())..(first + ROWS).min(shown.len())];
+    let part = Part::of(parameters.get("page"), shown.len(), ROWS)?;
     let mut items = Vec::new();
-    for row in part {
+    for row in &shown[part.items.clone()] {
         items.push(item(query, &faceted, row)?);
     }
     let title = match words {
@@ -89,12 +88,16 @@ fn page(query: &AcrossQuery, found: Option<&[Match]>) -> Result<Page, Problem> {
                     (nothing(query, words, &faceted))
                 } @else {
                     p.soft {
-                        (first + 1) "–" (first + items.len()) " of " (shown.len()) " · sort: "
+                        (part.items.start + 1) "–" (part.items.end) " of " (shown.len()) " · sort: "
                         (order(parameters))
-                        " " a.jump href="#filters" { "Filters" }
+                        " " a.to-filters href="#filters" { "Filters" }
                     }
                     ul.packages { @for item in &items { li { (item) } } }
-                    (pager(parameters, number, pages))
+                    (part.links(|number| {
+                        let mut all = others(parameters, |key, _| key == "page");
+                        all.push(("page", number));
+                        links::with("/search", &all)
+                    }))
                 }
             }
         }
@@ -145,6 +148,7 @@ fn item(
     let deprecated = records
         .iter()
         .any(|(_, record)| record.deprecation.is_some());
+    let old_channel = records.iter().any(|(_, record)| has_old_default(record));
     let link = match &records[..] {
         [(catalog, _)] => links::package(catalog, row.name),
         _ => links::across(row.name),
@@ -156,16 +160,18 @@ fn item(
                 a href=(link) { (first.title()) } " " code { (row.name) } " "
                 @if left_out { (badge("error", "left out")) " " }
                 @if deprecated { (badge("deprecated", "deprecated")) " " }
+                @else if old_channel { (badge("deprecated", OLD_DEFAULT)) " " }
                 (add_to_plan(catalog, first))
             }
             p.soft {
-                @if let Some(provider) = provider { "by " (provider) }
+                @if let Some(provider) = provider { "by " bdi { (provider) } }
                 @if !first.capabilities.is_empty() { " · " (first.capabilities) }
             }
-            p { (first.summary) }
+            p { bdi { (first.summary) } }
             p.soft {
-                @for (catalog, record) in &records {
-                    a href=(links::package(catalog, row.name)) { (catalog) } " " (record.version) " "
+                @for (at, (catalog, record)) in records.iter().enumerate() {
+                    @if at > 0 { " · " }
+                    a href=(links::package(catalog, row.name)) { (catalog) } " " (record.version)
                 }
             }
             @if !kinds.is_empty() {
@@ -247,9 +253,9 @@ fn title(facet: &str) -> &'static str {
 }
 
 /// The address with a value of a facet added or removed, on the first page.
-fn toggled(parameters: &Parameters, name: &str, value: &str, remove: bool) -> String {
+fn toggled(parameters: &Parameters, name: &'static str, value: &str, remove: bool) -> String {
     let mut all = others(parameters, |key, given| {
-        key == "page" || (remove && key == name && same(given, value))
+        key == "page" || (remove && key == name && same(name, given, value))
     });
     if !remove {
         all.push((name, value));
@@ -257,10 +263,11 @@ fn toggled(parameters: &Parameters, name: &str, value: &str, remove: bool) -> St
     links::with("/search", &all)
 }
 
-fn same(one: &str, other: &str) -> bool {
+/// Whether two spellings are one value of a facet.
+fn same(facet: &'static str, one: &str, other: &str) -> bool {
     let mut filter = FacetFilter::default();
-    filter.add("provider", one);
-    filter.wants("provider", other)
+    filter.add(facet, one);
+    filter.wants(facet, other)
 }
 
 /// The parameters without some.
@@ -284,33 +291,6 @@ fn order(parameters: &Parameters) -> Markup {
             }
         }
     }
-}
-
-fn pager(parameters: &Parameters, number: usize, pages: usize) -> Markup {
-    let link = |number: usize| {
-        let number = number.to_string();
-        let mut all = others(parameters, |key, _| key == "page");
-        all.push(("page", &number));
-        links::with("/search", &all)
-    };
-    html! {
-        @if pages > 1 {
-            nav.pager aria-label="Pages" {
-                @if number > 1 { a href=(link(number - 1)) rel="prev" { "Previous" } " " }
-                "page " (number) " of " (pages)
-                @if number < pages { " " a href=(link(number + 1)) rel="next" { "Next" } }
-            }
-        }
-    }
-}
-
-fn page_number(parameters: &Parameters) -> Result<usize, Problem> {
-    let text = parameters.get("page").unwrap_or("1");
-    let number = text
-        .parse()
-        .ok()
-        .filter(|number| (1..=10_000).contains(number));
-    number.ok_or_else(|| Problem::invalid_parameter("page", "page is a number from 1 to 10000"))
 }
 
 fn nothing(query: &AcrossQuery, words: &str, faceted: &Faceted<'_>) -> Markup {

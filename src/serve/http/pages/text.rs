@@ -1,5 +1,7 @@
 //! How digests and dates are shown.
 
+use std::time::{Duration, SystemTime};
+
 use maud::{Markup, html};
 
 /// The first digits of a digest, as pages show them.
@@ -15,6 +17,18 @@ pub(in crate::serve) fn date(rfc3339: &str) -> Markup {
         _ => rfc3339.to_owned(),
     };
     html! { time datetime=(rfc3339) { (shown) } }
+}
+
+/// A moment as a date.
+pub(super) fn moment(time: SystemTime) -> Markup {
+    date(&humantime::format_rfc3339_seconds(time).to_string())
+}
+
+/// The day (UTC) so many days ago.
+pub(super) fn day_before(days: u64) -> String {
+    let then = SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
+    let then = humantime::format_rfc3339_seconds(then).to_string();
+    then.get(..10).unwrap_or_default().to_owned()
 }
 
 /// A detail with a capital at its beginning and a point at its end.

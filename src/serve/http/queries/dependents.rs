@@ -1,5 +1,7 @@
 //! The packages of a catalog whose newest version needs a package.
 
+use std::collections::HashSet;
+
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 
@@ -35,15 +37,7 @@ pub(in crate::serve::http) struct Dependent<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Stored {
-    provided_apis: Vec<Provided>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Provided {
-    group: String,
-    version: String,
-    kind: String,
+    provided_apis: HashSet<Gvk>,
 }
 
 /// The packages of a catalog that need a package, by name or by an API that the head of
@@ -54,11 +48,7 @@ pub(in crate::serve::http) fn dependents<'a>(
 ) -> Vec<Dependent<'a>> {
     let stored = snapshot.answer(package.details);
     let stored: Stored = serde_json::from_slice(&stored).unwrap_or_default();
-    let provides = |api: &Gvk| {
-        let mut provided = stored.provided_apis.iter();
-        provided
-            .any(|one| one.group == api.group && one.version == api.version && one.kind == api.kind)
-    };
+    let provides = |api: &Gvk| stored.provided_apis.contains(api);
     let needs = snapshot.needs().iter();
     let others = needs.filter(|needs| needs.package != package.name);
     let found = others.filter_map(|needs| {

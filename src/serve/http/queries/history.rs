@@ -265,9 +265,13 @@ pub(in crate::serve::http) fn moment(
         text.to_owned()
     };
     let time = humantime::parse_rfc3339(&full).map_err(|_| {
+        let revisions = match parameter {
+            "since" => "",
+            _ => "the number of a revision, a digest, ",
+        };
         let detail = format!(
-            "{parameter} is the number of a revision, a digest, a day such as 2026-01-31 or a time \
-             such as 2026-01-31T08:00:00Z, not {:?}",
+            "{parameter} is {revisions}a day such as 2026-01-31 or a time such as \
+             2026-01-31T08:00:00Z, not {:?}",
             cut(text)
         );
         Problem::invalid_parameter(parameter, detail)

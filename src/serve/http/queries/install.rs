@@ -57,6 +57,8 @@ pub(in crate::serve::http) struct Installation<'a> {
     /// The bundle that is installed first, and its version.
     pub(in crate::serve::http) bundle: (&'a str, &'a str),
     pub(in crate::serve::http) warnings: Vec<Warning>,
+    /// What is deprecated, the channel or the version, each with the reason.
+    pub(in crate::serve::http) deprecations: Vec<(&'static str, &'a str)>,
 }
 
 /// Warnings before the installation: reasons of a version of Operator Lifecycle Manager to refuse it,
@@ -66,6 +68,8 @@ pub(in crate::serve::http) struct Installation<'a> {
 pub(in crate::serve::http) enum Warning {
     /// OLM v0 does not see the package: it is left out of gRPC for its errors.
     V0LeavesOut,
+    /// The channel or the version is deprecated.
+    Deprecated,
     /// OLM v0 does not install a version in a mode that it does not support.
     ModeUnsupported,
     /// OLM v1 needs the mode `AllNamespaces`.
@@ -128,6 +132,16 @@ pub(in crate::serve::http) fn installation<T>(
     let mut head = head.filter(|entry| Some(&entry.name) == channel.head.as_ref());
     let first = pinned.or_else(|| head.next());
     let bundle = first.map_or(("", ""), |entry| (&*entry.name, &*entry.version));
+    let deprecations = [
+        ("channel", channel.deprecation.as_deref()),
+        (
+            "version",
+            first.and_then(|entry| entry.deprecation.as_deref()),
+        ),
+    ];
+    let deprecations = deprecations.into_iter();
+    let deprecations = deprecations.filter_map(|(what, reason)| Some((what, reason?)));
+    let deprecations: Vec<(&'static str, &str)> = deprecations.collect();
     let line = line(snapshot, package, bundle.0).unwrap_or_default();
     let view = BundleView::of(&line);
     let (modes, suggested) = (
@@ -149,20 +163,7 @@ pub(in crate::serve::http) fn installation<T>(
             return Err(Problem::invalid_parameter("mode", detail));
         }
     };
-    for key in ["namespace", "sourceNamespace", "watched", "source"] {
-        // The name of a catalog is the value of a label: it has no slash and 63 bytes.
-        let good = |text: &str| match key {
-            "source" => text.len() <= 63 && text.split('.').all(is_label),
-            _ => is_label(text),
-        };
-        if let Some(given) = parameters.get(key).filter(|text| !good(text)) {
-            let detail = format!(
-                "{key} is a name of lower-case letters, digits and hyphens, and not {:?}",
-                cut(given)
-            );
-            return Err(Problem::invalid_parameter(key, detail));
-        }
-    }
+    check_names(parameters)?;
     let install = Install {
         catalog: parameters.get("source").unwrap_or(catalog),
         source_namespace: parameters.get("sourceNamespace").unwrap_or("olm"),
@@ -179,6 +180,7 @@ pub(in crate::serve::http) fn installation<T>(
     let mut warnings = Vec::new();
     for (is_so, warning) in [
         (channel.quarantined, Warning::V0LeavesOut),
+        (!deprecations.is_empty(), Warning::Deprecated),
         (refuses(mode), Warning::ModeUnsupported),
         (refuses(MODES[0]), Warning::V1NeedsAllNamespaces),
         (
@@ -197,7 +199,27 @@ pub(in crate::serve::http) fn installation<T>(
         modes,
         bundle,
         warnings,
+        deprecations,
     })
+}
+
+/// Refuses names that a cluster would refuse.
+fn check_names(parameters: &Parameters) -> Result<(), Problem> {
+    for key in ["namespace", "sourceNamespace", "watched", "source"] {
+        // The name of a catalog is the value of a label: it has no slash and 63 bytes.
+        let good = |text: &str| match key {
+            "source" => text.len() <= 63 && text.split('.').all(is_label),
+            _ => is_label(text),
+        };
+        if let Some(given) = parameters.get(key).filter(|text| !good(text)) {
+            let detail = format!(
+                "{key} is a name of lower-case letters, digits and hyphens, and not {:?}",
+                cut(given)
+            );
+            return Err(Problem::invalid_parameter(key, detail));
+        }
+    }
+    Ok(())
 }
 
 /// The problem with a version that other channels have.

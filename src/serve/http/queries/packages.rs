@@ -69,7 +69,7 @@ const CHANNEL: &[&str] = &[
 /// All packages, by name.
 pub(super) async fn list(request: QueryRequest) -> Response {
     request
-        .run(&LOOKUPS, &["limit", "continue", "fields"], |query| {
+        .run_stored(&["limit", "continue", "fields"], |query| {
             let snapshot = &query.snapshot;
             let page = query.parameters.page(Content::of(snapshot))?;
             let packages = snapshot.packages();

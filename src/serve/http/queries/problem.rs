@@ -142,16 +142,27 @@ impl Problem {
         Self::new(status, "invalid-catalog-name", detail)
     }
 
-    /// A catalog that is not configured. Only catalogs that the client may read are
-    /// named.
+    /// A catalog that is not configured, or not named by the cluster yet. Only catalogs
+    /// that the client may read are named.
     pub(crate) fn unknown_catalog(
         name: &CatalogName,
         catalogs: &Catalogs,
         reader: &Reader,
     ) -> Self {
+        if catalogs.awaits_cluster() {
+            return Self::cluster_not_known();
+        }
         let readable = reader.catalogs(catalogs);
         let names = readable.iter().map(|catalog| catalog.name.as_str());
         Self::unknown("catalog", name.as_str(), names)
+    }
+
+    /// A name that may be one of the cluster's catalogs, which are not known yet.
+    pub(crate) fn cluster_not_known() -> Self {
+        let detail = format!(
+            "the catalogs of the cluster are not known yet; try again in {RETRY_SECONDS} seconds"
+        );
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-loaded", detail).titled("Not loaded yet")
     }
 
     /// A catalog that is set unavailable.
@@ -183,6 +194,11 @@ impl Problem {
                 "catalog {name} is not loaded yet: its content was refused; \
                  /api/v1/problems?catalog={name} has the reasons",
                 name = catalog.name
+            );
+        } else if catalog.status().image_refused {
+            problem.detail = format!(
+                "catalog {} is not loaded yet: the signature policy refused its image; almanac tries again by itself, and its log has the reason",
+                catalog.name
             );
         } else if catalog.state() == State::Failing {
             problem.detail = format!(

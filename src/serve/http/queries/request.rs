@@ -149,6 +149,29 @@ impl QueryRequest {
         self.run_boxed(pool, known, Box::new(work))
     }
 
+    /// Runs a query that only takes stored bytes. A small response is made at once: to
+    /// wake a worker would take longer.
+    pub(super) async fn run_stored(
+        self,
+        known: &'static [&'static str],
+        find: fn(&ParsedQuery) -> Result<QueryResponse, Problem>,
+    ) -> Response {
+        let (query, context) = match self.parse(known) {
+            Ok(parsed) => parsed,
+            Err(problem) => return problem.into_response(),
+        };
+        let modified = Some(query.snapshot.revision().modified);
+        let found = match find(&query) {
+            Ok(found) => found,
+            Err(problem) => return problem.into_response(),
+        };
+        if context.is_quick(&found, &query.parameters) {
+            let sent = context.send(found, &query.parameters, modified);
+            return sent.unwrap_or_else(Problem::into_response);
+        }
+        respond_dated(&LOOKUPS, query, context, modified, Box::new(|_| Ok(found))).await
+    }
+
     async fn run_boxed(
         self,
         pool: &WorkerPool,

@@ -26,6 +26,10 @@ use crate::serve::http::queries::problem::Problem;
 use crate::serve::memory_budget;
 use crate::serve::net::body::Slices;
 
+/// Up to this size, a plain response is made in less time than another thread takes to
+/// wake up. In bytes.
+const QUICK: usize = 64 << 10;
+
 /// The content of a response.
 pub(in crate::serve::http) enum QueryResponse {
     /// An object whose fields may be selected.
@@ -126,6 +130,20 @@ impl ResponseContext {
             }),
             _ => Err(Problem::method()),
         }
+    }
+
+    /// Whether a response is made in a few microseconds: it is small, and neither
+    /// compressed nor read for its fields.
+    pub(super) fn is_quick(&self, response: &QueryResponse, parameters: &Parameters) -> bool {
+        let length = match response {
+            QueryResponse::List { items, .. } => items.iter().map(Bytes::len).sum(),
+            QueryResponse::Object { json: bytes, .. }
+            | QueryResponse::Text { bytes, .. }
+            | QueryResponse::Picture { bytes, .. } => bytes.len(),
+        };
+        length <= QUICK
+            && parameters.get("fields").is_none()
+            && !encoding::accepts_gzip(self.headers.get_all(ACCEPT_ENCODING))
     }
 
     /// The response, or 304 when the client has it already. Without a date of its
@@ -323,6 +341,29 @@ mod tests {
             text(Some(&["name"]), None, notes),
             r#"{"items":[{"name":"a"},{"name":"b"}],"total":7,"hint":"{none}","notLoaded":["later"]}"#
         );
+    }
+
+    #[test]
+    fn only_small_plain_responses_with_all_fields_are_quick() {
+        let quick = |sizes: &[usize], query, encoding: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(encoding));
+            let context = ResponseContext::of(&Method::GET, &headers).unwrap();
+            let list = QueryResponse::List {
+                items: sizes.iter().map(|size| vec![b'1'; *size].into()).collect(),
+                total: sizes.len(),
+                next: None,
+                fields: &["name"],
+                notes: Notes::default(),
+            };
+            let parameters = Parameters::read(query, &["fields"], &[]).unwrap();
+            context.is_quick(&list, &parameters)
+        };
+        assert!(quick(&[], "", ""));
+        assert!(quick(&[QUICK / 2, QUICK / 2], "", "identity"));
+        assert!(!quick(&[QUICK / 2, QUICK / 2 + 1], "", "identity"));
+        assert!(!quick(&[1], "fields=name", "identity"));
+        assert!(!quick(&[1], "", "gzip"));
     }
 
     trait FromStaticStr {

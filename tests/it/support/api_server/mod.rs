@@ -143,6 +143,12 @@ impl ApiServer {
         self.state().token = Some(token.to_owned());
     }
 
+    /// Writes another bearer token to the file, and accepts no other.
+    pub(crate) fn replace_token(&self, token: &str) {
+        std::fs::write(self.folder.path().join("token"), token).unwrap();
+        self.accept_token(token);
+    }
+
     /// Makes requests fail, so many times or until [`ApiServer::recover`].
     pub(crate) fn fail(
         &self,

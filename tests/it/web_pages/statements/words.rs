@@ -374,6 +374,19 @@ fn no_page_of_a_package_is_larger_than_it_should_be() {
         sizes.iter().sum::<usize>()
     };
     assert!(assets < 32_000, "{assets}");
+    for path in [
+        "/",
+        "/search",
+        "/catalogs/large",
+        "/compare",
+        "/mirror?pick=large/strimzi-kafka-operator&to=mirror.example.com/ops",
+        "/mirror?pick=large/hive-operator/alpha@0.0.0..",
+        // The version with the longest text.
+        "/catalogs/large/packages/koku-metrics-operator/bundles/koku-metrics-operator.v4.4.1",
+    ] {
+        let own = size(path);
+        assert!(own <= 25_000, "{path}: {own}");
+    }
     // Those with the most bundles, channels, examples and images, and some others.
     let large = [
         "hive-operator",

@@ -14,6 +14,8 @@ use serde_json::Value;
 
 /// The longest key that an error repeats, in characters.
 const MAX_SHOWN: usize = 100;
+/// How many letters of a key may be wrong for a proposal.
+const MAX_DISTANCE: usize = 2;
 /// Base64 with padding, whose last bits may be any.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -72,7 +74,11 @@ impl Json {
     }
 
     fn bytes(self) -> Result<Vec<u8>, String> {
-        let text = self.text()?.replace(['\r', '\n'], "");
+        let text = self.text()?;
+        if text.trim_start().starts_with("-----BEGIN") {
+            return Err("it is PEM: write the base64 of the PEM file".into());
+        }
+        let text = text.replace(['\r', '\n'], "");
         BASE64.decode(text).map_err(|_| "it is no base64".into())
     }
 }
@@ -134,6 +140,23 @@ impl Members {
     ) -> Result<Option<T>, String> {
         let value = self.0.remove(key).map(read).transpose();
         value.map_err(|problem| format!("{key}: {problem}"))
+    }
+
+    /// Fails if a member is none of these. A misspelt one is a better reason than the
+    /// absence of the right one.
+    pub(super) fn check_known(&self, known: &[&str]) -> Result<(), String> {
+        let Some(key) = self.0.keys().find(|key| !known.contains(&key.as_str())) else {
+            return Ok(());
+        };
+        let key = shown(key);
+        let distance =
+            |known: &str| strsim::osa_distance(&key.to_lowercase(), &known.to_lowercase());
+        let nearest = known.iter().min_by_key(|known| distance(known));
+        let nearest = nearest.filter(|known| distance(known) <= MAX_DISTANCE);
+        Err(match nearest {
+            Some(known) => format!("the key {key:?} is unknown; did you mean {known:?}?"),
+            None => format!("the key {key:?} is unknown"),
+        })
     }
 
     /// Fails if members are left: they are unknown.

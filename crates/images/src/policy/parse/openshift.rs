@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use crate::policy::identity::SignedIdentity;
-use crate::policy::parse::members::{Json, Members};
+use crate::policy::parse::members::{Json, Members, shown};
 use crate::policy::parse::requirement::Requirement;
 use crate::policy::parse::scopes::{check_image_scope, folded};
 use crate::policy::parse::sigstore::{Fulcio, Pki, SigstoreSigned, SigstoreTrust};
@@ -243,7 +243,13 @@ fn identity(json: Json) -> Result<SignedIdentity, String> {
             })?;
             remap.ok_or("remapIdentity is missing")?
         }
-        Some(_) => return Err("its matchPolicy is unknown".into()),
+        Some(other) => {
+            return Err(format!(
+                "its matchPolicy {:?} is neither MatchRepoDigestOrExact, MatchRepository, \
+                 ExactRepository nor RemapIdentity",
+                shown(other)
+            ));
+        }
     };
     members.finish()?;
     Ok(identity)

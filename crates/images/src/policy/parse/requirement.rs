@@ -63,6 +63,13 @@ impl Requirement {
 
 impl SignedBy {
     fn parse(members: &mut Members) -> Result<Self, String> {
+        members.check_known(&[
+            "keyType",
+            "keyPath",
+            "keyPaths",
+            "keyData",
+            "signedIdentity",
+        ])?;
         let key_type = match members.required_text("keyType")?.as_str() {
             "GPGKeys" => KeyType::GpgKeys,
             "signedByGPGKeys" => KeyType::SignedByGpgKeys,

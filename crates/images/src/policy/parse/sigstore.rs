@@ -5,6 +5,21 @@ use crate::policy::parse::fields::{check_many, datas, files, one, signed_identit
 use crate::policy::parse::members::{Json, Members};
 use crate::signatures::FileOrData;
 
+/// The members besides the type.
+const KEYS: [&str; 11] = [
+    "keyPath",
+    "keyPaths",
+    "keyData",
+    "keyDatas",
+    "fulcio",
+    "pki",
+    "rekorPublicKeyPath",
+    "rekorPublicKeyPaths",
+    "rekorPublicKeyData",
+    "rekorPublicKeyDatas",
+    "signedIdentity",
+];
+
 /// A signature in the format of sigstore.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct SigstoreSigned {
@@ -43,6 +58,7 @@ pub(in crate::policy) struct Pki {
 
 impl SigstoreSigned {
     pub(super) fn parse(members: &mut Members) -> Result<Self, String> {
+        members.check_known(&KEYS)?;
         let keys = [
             one(members, "keyPath", "keyData")?.map(|key| vec![key]),
             files(members.paths("keyPaths")?),

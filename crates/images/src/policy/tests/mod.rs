@@ -114,6 +114,32 @@ fn a_policy_with_anything_unknown_admits_nothing() {
 }
 
 #[test]
+fn a_misspelt_member_of_a_requirement_is_named() {
+    for (requirement, problem) in [
+        (
+            json!({"type": "sigstoreSigned", "keypath": "/k"}),
+            "the key \"keypath\" is unknown; did you mean \"keyPath\"?",
+        ),
+        (
+            json!({"type": "signedBy", "keyType": "GPGKeys", "keyPahts": ["/k"]}),
+            "the key \"keyPahts\" is unknown; did you mean \"keyPaths\"?",
+        ),
+        (
+            json!({"type": "signedBy", "keyTyp": "GPGKeys", "keyPath": "/k"}),
+            "did you mean \"keyType\"?",
+        ),
+        (
+            json!({"type": "sigstoreSigned", "keyPath": "/k", "anything": "/k"}),
+            "the key \"anything\" is unknown",
+        ),
+    ] {
+        let text = json!({"default": [requirement]}).to_string();
+        let error = read(&text, "quay.io/a:v1").unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}
+
+#[test]
 fn a_requirement_has_exactly_its_fields_whatever_its_scope() {
     let signed = |fields: &str| format!(r#"{{"type":"sigstoreSigned",{fields}}}"#);
     let gpg = |fields: &str| format!(r#"{{"type":"signedBy",{fields}}}"#);

@@ -134,7 +134,8 @@ fn the_policy_of_a_namespace_applies_where_it_is_named() {
     // Case 47: ignoring it would let everything in.
     let error = with_objects(std::slice::from_ref(&ours), None, None, "quay.io/b:v1");
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("no namespace is configured"), "{error}");
+    let named = "an ImagePolicy of ours, and no image policy namespace is set";
+    assert!(error.contains(named), "{error}");
     let count = |objects: &[String], namespace, image| {
         with_objects(objects, Some(namespace), None, image).unwrap()
     };
@@ -142,10 +143,10 @@ fn the_policy_of_a_namespace_applies_where_it_is_named() {
         count(std::slice::from_ref(&ours), "ours", "quay.io/a:v1"),
         1
     );
-    assert_eq!(
-        count(std::slice::from_ref(&ours), "other", "quay.io/a:v1"),
-        0
-    );
+    let other = object("ImagePolicy", "other", "quay.io/b", &public_key());
+    let both = [ours.clone(), other];
+    assert_eq!(count(&both, "other", "quay.io/a:v1"), 0);
+    assert_eq!(count(&both, "other", "quay.io/b:v1"), 1);
     // The cluster has the last word about its scopes, also about one tag in them.
     let cluster = object("ClusterImagePolicy", "", "quay.io/team/app", &public_key());
     let tag = object("ImagePolicy", "ours", "quay.io/team/app:v1", &public_key());
@@ -163,6 +164,25 @@ fn the_policy_of_a_namespace_applies_where_it_is_named() {
         let expected = if scope == "quay.io/a/b" { 1 } else { expected };
         assert_eq!(count(&both, "ours", image), expected, "{scope}");
     }
+}
+
+#[test]
+fn a_namespace_that_no_image_policy_has_lets_in_nothing() {
+    let of = |namespace: &str| object("ImagePolicy", namespace, "quay.io/a", &public_key());
+    let count = |objects: &[String]| {
+        with_objects(objects, Some("oms"), None, "quay.io/b:v1").map_err(|error| error.to_string())
+    };
+    let error = count(&[of("olm"), of("a\nb")]).unwrap_err();
+    let named = "no ImagePolicy is of the image policy namespace oms: they are of a\\nb, olm";
+    assert!(error.ends_with(named), "{error}");
+    let many: Vec<String> = (1..=7).map(|number| of(&format!("n{number}"))).collect();
+    let error = count(&many).unwrap_err();
+    assert!(error.ends_with("n1, n2, n3, n4, n5, 2 more"), "{error}");
+    // The whole cluster may have policies, and the namespace none.
+    let cluster = object("ClusterImagePolicy", "", "quay.io/a", &public_key());
+    assert_eq!(count(std::slice::from_ref(&cluster)), Ok(0));
+    assert!(count(&[cluster, of("olm")]).is_err());
+    assert_eq!(count(&[of("oms"), of("olm")]), Ok(0));
 }
 
 #[test]
@@ -309,9 +329,16 @@ fn an_invalid_image_policy_is_named() {
         (good.replace("keyData", "keyDate"), "keyDat"),
         (good.replace(&data, "%"), "no base64"),
         (good.replace(&data, &large), "more than 8192 bytes"),
+        (
+            good.replace(&data, "-----BEGIN PUBLIC KEY-----"),
+            "write the base64 of the PEM file",
+        ),
         (good.replace("PublicKey", "Other"), "policyType"),
         (good.replace("[\"quay.io/a\"]", "[]"), "no scopes"),
-        (good.replace("MatchRepository", "MatchExact"), "matchPolicy"),
+        (
+            good.replace("MatchRepository", "MatchExact"),
+            "matchPolicy \"MatchExact\" is neither",
+        ),
         (
             good.replace("config.openshift.io", "example.com"),
             "apiVersion",

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::task::JoinError;
 
 use crate::digest::Digest;
 use crate::error::{Error, causes};
@@ -29,6 +30,9 @@ struct State {
     missing: Vec<Missing>,
     failure: Option<Error>,
 }
+
+/// The number of a requirement, and the signer or the problem of the signature.
+type Checked = (usize, Result<String, String>);
 
 /// A requirement that no signature meets yet.
 struct Missing {
@@ -118,15 +122,19 @@ impl<'a> Search<'a> {
             });
             checked.collect::<Vec<_>>()
         });
-        let checked = checking.await;
+        self.checked(checking.await);
+    }
+
+    /// Notes the results of the requirements for a signature.
+    fn checked(&self, results: Result<Vec<Checked>, JoinError>) {
         let state = &mut *self.state.lock();
-        let Ok(checked) = checked else {
+        let Ok(results) = results else {
             for missing in &mut state.missing {
                 missing.wrong("the check of a signature ended unexpectedly".into());
             }
             return;
         };
-        for (number, result) in checked {
+        for (number, result) in results {
             match result {
                 Ok(by) => {
                     state.missing.retain(|one| one.number != number);
@@ -175,5 +183,41 @@ pub(super) fn count(found: usize) -> String {
         0 => "no signature".into(),
         1 => "1 signature".into(),
         _ => format!("{found} signatures"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
+    use rcgen::KeyPair;
+
+    use super::*;
+    use crate::policy::{PolicyFiles, PolicySubject};
+
+    #[tokio::test]
+    async fn a_check_of_a_signature_that_panics_is_the_reason_of_the_refusal() {
+        let key = KeyPair::generate().unwrap().public_key_pem();
+        let key = BASE64_STANDARD.encode(key);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.json");
+        let required = format!(r#"[{{"type":"sigstoreSigned","keyData":"{key}"}}]"#);
+        std::fs::write(&path, format!(r#"{{"default":{required}}}"#)).unwrap();
+        let files = PolicyFiles {
+            named: Some(path),
+            ..PolicyFiles::default()
+        };
+        let image: Reference = "quay.io/a/b:v1".parse().unwrap();
+        let subject = PolicySubject::Registry(image.clone());
+        let admission = Admission::of(&files, &subject).unwrap();
+        let search = Search::new(&image, &admission, false);
+        let checking = tokio::task::spawn_blocking(|| panic!("as a hostile signature may cause"));
+        search.checked(checking.await);
+        assert!(!search.is_done());
+        let (verdict, failure) = search.finish();
+        assert!(failure.is_none() && !verdict.admits());
+        let problem = verdict.problem().unwrap();
+        let wanted = "the check of a signature ended unexpectedly";
+        assert!(problem.contains(wanted), "{problem}");
     }
 }

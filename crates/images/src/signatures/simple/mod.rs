@@ -39,7 +39,8 @@ impl SimpleRequirement {
         let files = files.map_err(|error| causes(&error))?;
         let keys = Keys::read(files.iter().map(|file| &**file));
         if keys.is_empty() {
-            return Err("there is no OpenPGP key".into());
+            let names: Vec<String> = material.iter().map(ToString::to_string).collect();
+            return Err(format!("there is no OpenPGP key in {}", names.join(", ")));
         }
         Ok(Self { keys, identity })
     }

@@ -1,6 +1,6 @@
 //! The kinds that a version provides and needs, with examples.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::answers::rest::install::documents;
 use crate::serve::http::pages::package::subject::Subject;
-use crate::serve::http::pages::parts::{code, empty, fold, notice};
+use crate::serve::http::pages::parts::{api_version, code, empty, fold, notice};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
@@ -18,6 +18,9 @@ use fbc::text::display::clip;
 
 /// The longest example text, in bytes.
 const SHOWN: usize = 64 << 10;
+/// How many APIs are listed, and how many examples of each. Real packages have 66 examples.
+const APIS: usize = 200;
+const EXAMPLES: usize = 100;
 
 pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["version"], |query| {
@@ -29,6 +32,8 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 described.by_kind(),
                 described.examples_by_api(&view.provides),
             );
+            let needed = &view.requires[..view.requires.len().min(APIS)];
+            let linked = provided_here(query, needed);
             let version = shown.name().unwrap_or_default();
             let twin = links::with(&subject.own_api("/examples"), &[("version", version)]);
             let body = html! {
@@ -36,26 +41,28 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 @if view.provides.is_empty() {
                     (empty(html! { p { "This version provides no API." } }))
                 }
-                @for api in &view.provides { (provided(&subject, version, api, &kinds, &examples)) }
-                @for example in &examples.others {
+                @for api in view.provides.iter().take(APIS) { (provided(&subject, version, api, &kinds, &examples)) }
+                @if view.provides.len() > APIS { p { "… and " (view.provides.len() - APIS) " more" } }
+                @for example in examples.others.iter().take(EXAMPLES) {
                     (fold(html! { "Example of another kind" }, example_code(example)))
                 }
                 @if let Some((text, reason)) = &described.unreadable {
                     (notice("warning", html! { p { "Its examples are not JSON: " (reason) "." } }))
                     (code("Examples", &clip(text, SHOWN)))
                 }
-                @if !view.requires.is_empty() {
+                @if !needed.is_empty() {
                     h2 { "Needed APIs" }
-                    ul.links { @for api in &view.requires {
+                    ul.links { @for api in needed {
                         li {
-                            @if is_provided(query, api) {
+                            @if linked.contains(&(&api.group, &api.kind)) {
                                 a href=(links::kind(&api.group, &api.kind)) { (api.kind) }
                             } @else {
                                 (api.kind)
                             }
-                            " " code { (api.group) "/" (api.version) }
+                            " " code { (api_version(api)) }
                         }
                     } }
+                    @if needed.len() < view.requires.len() { p { "… and " (view.requires.len() - needed.len()) " more" } }
                 }
             };
             Ok(subject.page("apis", &body).twin(twin))
@@ -64,10 +71,13 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
     .await
 }
 
-/// Whether a package of any catalog provides the kind, in some version.
-fn is_provided(query: &AcrossQuery, api: &Gvk) -> bool {
-    let mut apis = query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
-    apis.any(|one| one.group == api.group && one.kind == api.kind)
+/// The groups and kinds among these that a package of any catalog provides, in some version.
+fn provided_here<'a>(query: &'a AcrossQuery, apis: &[Gvk]) -> HashSet<(&'a str, &'a str)> {
+    let kinds = apis.iter().map(|api| (&*api.group, &*api.kind));
+    let wanted: HashSet<(&str, &str)> = kinds.collect();
+    let all = query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
+    let all = all.map(|api| (&*api.group, &*api.kind));
+    all.filter(|kind| wanted.contains(kind)).collect()
 }
 
 fn provided<'a>(
@@ -92,7 +102,7 @@ fn provided<'a>(
         section.api {
             h3 {
                 a href=(links::kind(&api.group, &api.kind)) { (api.kind) } " "
-                code { (api.group) "/" (api.version) }
+                code { (api_version(api)) }
             }
             @if let Some(description) = description {
                 @if !description.description.is_empty() { p { (description.description) } }
@@ -100,7 +110,7 @@ fn provided<'a>(
             @if !examples.is_empty() {
                 p { a href=(download) download=(file(&api.kind)) { "Download as YAML" } }
             }
-            @for (number, example) in examples.iter().enumerate() {
+            @for (number, example) in examples.iter().enumerate().take(EXAMPLES) {
                 (fold(
                     html! { "Example" @if examples.len() > 1 { " " (number + 1) } },
                     example_code(example),

@@ -4,26 +4,30 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use crate::serve::http::pages::package::subject::{ShownVersion, Subject};
-use crate::serve::http::pages::parts::{badge, code, empty, table};
+use crate::serve::http::pages::parts::{api_version, badge, code, counted, empty, table};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::dependencies::{Fit, Need, NeededBy, needed_by, needs};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use fbc::presentation::{AccountRules, Permissions};
 
-/// How many rules of an account are listed.
+/// How many rules of an account, and how many dependents in a catalog, are listed.
 const RULES: usize = 200;
+const DEPENDENTS: usize = 200;
+/// How many APIs of a dependent, and how many providers of an API in a catalog, are named.
+const APIS: usize = 20;
 
 pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["version"], |query| {
         let subject = Subject::of(query)?;
         subject.of_version(query, |shown| {
-            let needs = needs(query, &shown.view)?;
+            let (needs, beyond) = needs(query, &shown.view)?;
             let body = html! {
                 (shown.heading("Needs"))
                 @if needs.is_empty() {
                     (empty(html! { p { "This version needs no other package and no other API." } }))
                 } @else {
                     ul.problems { @for need in &needs { li { (shown_need(need)) } } }
+                    @if beyond > 0 { p { "… and " (counted(beyond, "further need")) } }
                     p.soft { "OLM v0 installs the needs of a version, too. OLM v1 refuses versions with dependencies." }
                 }
                 h2 { "Needed by" }
@@ -93,13 +97,16 @@ fn shown_dependents(found: &[NeededBy<'_>]) -> Markup {
         }
         @for of_catalog in found {
             p { "In " (of_catalog.catalog) ":" }
-            ul.links { @for one in &of_catalog.packages {
+            ul.links { @for one in of_catalog.packages.iter().take(DEPENDENTS) {
                 li {
                     a href=(links::package(of_catalog.catalog, one.package)) { (one.package) } " " (one.version)
                     @if let Some(range) = one.range { " " code { (range) } }
-                    @for api in &one.apis { " " code { (api.kind) } }
+                    @for api in one.apis.iter().take(APIS) { " " code { (api.kind) } }
+                    @if one.apis.len() > APIS { " …" }
                 }
             } }
+            @let beyond = of_catalog.packages.len().saturating_sub(DEPENDENTS);
+            @if beyond > 0 { p { "… and " (counted(beyond, "further package")) } }
         }
     }
 }
@@ -132,14 +139,17 @@ fn shown_need(need: &Need<'_>) -> Markup {
                     @if catalogs.is_empty() { (api.kind) } @else {
                         a href=(links::kind(&api.group, &api.kind)) { (api.kind) }
                     }
-                    " " code { (api.group) "/" (api.version) }
+                    " " code { (api_version(api)) }
                     @if catalogs.is_empty() { " " (badge("error", "in no catalog here")) }
                 }
                 @if !catalogs.is_empty() {
                     ul { @for one in catalogs {
-                        li { (one.catalog) ": " @for package in &one.packages {
-                            a href=(links::package(one.catalog, package)) { (package) } " "
-                        } }
+                        li { (one.catalog) ": "
+                            @for package in one.packages.iter().take(APIS) {
+                                a href=(links::package(one.catalog, package)) { (package) } " "
+                            }
+                            @if one.packages.len() > APIS { "…" }
+                        }
                     } }
                 }
             },

@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use axum::response::Response;
 use maud::html;
 
-use crate::answers::rest::records::percent_encoded;
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::parts::{badge, code, counted, empty, fold, notice, table};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
+
+/// How many images a page lists. Real packages have 300.
+const SHOWN: usize = 2_000;
 
 pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["version"], |query| {
@@ -29,7 +31,8 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 }
             }
             let by_tag = images.iter().filter(|(image, _)| !image.contains('@')).count();
-            let list: String = images.iter().flat_map(|(image, _)| [*image, "\n"]).collect();
+            let shown_images = &images[..images.len().min(SHOWN)];
+            let list: String = shown_images.iter().flat_map(|(image, _)| [*image, "\n"]).collect();
             // The images of a package with errors are not selected.
             let whole = (!subject.record.quarantined).then(|| {
                 let name = subject.record.name.as_str();
@@ -45,13 +48,14 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                         (notice("warning", html! { p { (counted(by_tag, "image")) " by tag: a tag may name another image later." } }))
                     }
                     (table("Images", &["Image", "Used as"], html! {
-                        @for (image, names) in &images {
+                        @for (image, names) in shown_images {
                             tr {
                                 th scope="row" { code.break { (image) } @if !image.contains('@') { " " (badge("warning", "tag")) } }
                                 td { (names.iter().filter(|name| !name.is_empty()).copied().collect::<Vec<_>>().join(", ")) }
                             }
                         }
                     }))
+                    @if images.len() > SHOWN { p { "The first " (SHOWN) " are shown and listed; the JSON has all." } }
                     (fold(html! { "As a list" }, code("Images", &list)))
                     @if let Some(whole) = &whole {
                         p { "The heads of all channels: "
@@ -65,13 +69,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 }
             };
             let twin = match shown.name() {
-                Some(name) => links::with(
-                    &subject.api(&format!("bundles/{}", percent_encoded(name))),
-                    &[
-                        ("package", subject.record.name.as_str()),
-                        ("fields", "name,image,relatedImages"),
-                    ],
-                ),
+                Some(name) => subject.bundle_api(name, &[("fields", "name,image,relatedImages")]),
                 None => subject.own_api(""),
             };
             Ok(subject.page("images", &body).twin(twin))

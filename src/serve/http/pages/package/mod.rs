@@ -9,8 +9,9 @@ mod images;
 mod install;
 mod overview;
 mod problems;
+pub(super) mod steps;
 pub(super) mod subject;
-pub(super) mod updates;
+mod updates;
 mod versions;
 
 use axum::Router;

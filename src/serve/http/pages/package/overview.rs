@@ -3,18 +3,25 @@
 use axum::response::Response;
 use maud::{Markup, html};
 
+use crate::answers::rest::records::ChannelRecord;
 use crate::serve::http::pages::package::subject::Subject;
-use crate::serve::http::pages::parts::{badge, empty, fold, outward, short_name, table};
-use crate::serve::http::pages::records::{ChannelSummary, PackageRecord};
+use crate::serve::http::pages::package::versions::ordered;
+use crate::serve::http::pages::parts::{
+    badge, count, empty, fold, outward, short_name, states, table,
+};
+use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::{links, markdown, request};
+use crate::serve::http::queries::bundles::entry;
 use crate::serve::http::queries::lifecycle::{day, lifecycles};
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
 use fbc::lifecycle::{Support, VersionLifecycle, support};
 use fbc::text::display::clip;
 
 /// How many versions of a lifecycle, and phases of each, a page lists.
 const PHASES: usize = 50;
+/// How many categories, links, maintainers, keywords and folded channels are listed, each.
+const LISTED: usize = 100;
 /// How many channels are shown before a fold.
 const CHANNELS: usize = 8;
 /// The capability levels in their order.
@@ -38,6 +45,10 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
             Ok::<_, Problem>((name.as_str(), found.transpose()?))
         });
         let others = others.collect::<Result<Vec<_>, _>>()?;
+        let stored = subject.channels();
+        let all = read(&stored)?;
+        let head = entry(&all, None)?;
+        let old_head = head.and_then(|head| head.deprecation.as_deref());
         let body = html! {
             div.columns {
                 section.text aria-label="Description" {
@@ -45,26 +56,24 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                     @if record.description.trim().is_empty() {
                         (empty(html! { p { "Its author wrote no description." } }))
                     } @else {
-                        (markdown::render(&record.description))
+                        div dir="auto" { (markdown::render(&record.description)) }
                     }
                 }
-                aside aria-label="Facts" { (facts(&subject, &day)) }
+                aside aria-label="Facts" { (facts(&subject, &ordered(&all), old_head, &day)) }
             }
             @if !others.is_empty() {
                 h2 { "In other catalogs" }
-                ul.links {
-                    @for (catalog, found) in &others {
-                        li {
-                            @match found {
-                                Some(found) => {
-                                    a href=(links::package(catalog, &record.name)) { (catalog) } " " (found.version)
-                                },
-                                None => { (catalog) " –" },
-                            }
+                @let with: Vec<_> = others.iter().filter_map(|(catalog, found)| Some((*catalog, found.as_ref()?))).collect();
+                @if !with.is_empty() {
+                    ul.links {
+                        @for (catalog, found) in &with {
+                            li { a href=(links::package(catalog, &record.name)) { (catalog) } " " (found.version) " " (states(found)) }
                         }
+                        li { a href=(links::across(&record.name)) { "Compare its channels" } }
                     }
-                    li { a href=(links::across(&record.name)) { "Compare its channels" } }
                 }
+                @let without: Vec<&str> = others.iter().filter(|(_, found)| found.is_none()).map(|(catalog, _)| *catalog).collect();
+                @if !without.is_empty() { p.soft { "Not in " (without.join(", ")) "." } }
             }
         };
         Ok(subject
@@ -74,13 +83,26 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
     .await
 }
 
-fn facts(subject: &Subject<'_>, day: &str) -> Markup {
+/// `all` are the channels in their order; `old_head` is the reason why the newest version is
+/// deprecated, if it is.
+fn facts(
+    subject: &Subject<'_>,
+    all: &[&ChannelRecord<'_>],
+    old_head: Option<&str>,
+    day: &str,
+) -> Markup {
     let record = &subject.record;
     let level = LEVELS
         .iter()
         .position(|level| level.eq_ignore_ascii_case(record.capabilities.trim()));
+    let default = all.iter().find(|one| one.default);
+    let old_channel = default.and_then(|one| one.deprecation.as_deref());
     html! {
-        h2 { "Default channel " code { (short_name(&record.default_channel)) } }
+        h2 {
+            @if record.default_channel.is_empty() { "No default channel" }
+            @else { "Default channel " code { (short_name(&record.default_channel)) } }
+        }
+        @if let Some(reason) = old_channel { p { (badge("deprecated", "deprecated channel")) " " (reason) } }
         p.version {
             @if record.version.is_empty() {
                 "No single newest version: " a href=(subject.tab("versions")) { "see the channels" }
@@ -89,6 +111,7 @@ fn facts(subject: &Subject<'_>, day: &str) -> Markup {
                 a.button href=(subject.tab("install")) { "Install" }
             }
         }
+        @if let Some(reason) = old_head { p { (badge("deprecated", "deprecated version")) " " (reason) } }
         (supported(subject, day))
         dl.facts {
             @if !record.provider.name.is_empty() || !record.provider.url.is_empty() {
@@ -105,7 +128,7 @@ fn facts(subject: &Subject<'_>, day: &str) -> Markup {
             }
             @if !record.categories.is_empty() {
                 dt { "Categories" }
-                dd { @for category in &record.categories {
+                dd { @for category in record.categories.iter().take(LISTED) {
                     (searched("category", category)) " "
                 } }
             }
@@ -143,32 +166,44 @@ fn facts(subject: &Subject<'_>, day: &str) -> Markup {
             }
             @if !record.links.is_empty() {
                 dt { "Links" }
-                dd { ul { @for link in &record.links { li { (outward(&link.name, &link.url)) } } } }
+                dd { ul { @for link in record.links.iter().take(LISTED) { li { (outward(&link.name, &link.url)) } } } }
             }
             @if !record.maintainers.is_empty() {
                 dt { "Maintainers" }
-                dd { ul { @for one in &record.maintainers {
+                dd { ul { @for one in record.maintainers.iter().take(LISTED) {
                     li { (outward(&one.name, &format!("mailto:{}", one.email))) }
                 } } }
             }
             @if !record.keywords.is_empty() {
                 dt { "Keywords" }
-                dd { @for word in &record.keywords {
+                dd { @for word in record.keywords.iter().take(LISTED) {
                     (searched("q", word)) " "
                 } }
             }
             dt { "Channels" }
-            dd {
-                @let (first, rest) = record.channels.split_at(record.channels.len().min(CHANNELS));
-                (channels(subject, first))
-                @if !rest.is_empty() { (fold(html! { (rest.len()) " more" }, channels(subject, rest))) }
-            }
+            dd { (folded(subject, all)) }
+        }
+    }
+}
+
+/// The first channels, the next ones in a fold, and the number of the others.
+fn folded(subject: &Subject<'_>, all: &[&ChannelRecord<'_>]) -> Markup {
+    let (first, rest) = all.split_at(all.len().min(CHANNELS));
+    let listed = &rest[..rest.len().min(LISTED)];
+    let beyond = rest.len() - listed.len();
+    html! {
+        (channels(subject, first))
+        @if !rest.is_empty() {
+            (fold(html! { (count(rest.len() as u64)) " more" }, html! {
+                (channels(subject, listed))
+                @if beyond > 0 { p { "… and " (count(beyond as u64)) " more" } }
+            }))
         }
     }
 }
 
 /// Channels with the versions of their heads.
-fn channels(subject: &Subject<'_>, channels: &[ChannelSummary]) -> Markup {
+fn channels(subject: &Subject<'_>, channels: &[&ChannelRecord<'_>]) -> Markup {
     html! {
         ul { @for channel in channels {
             li {

@@ -27,7 +27,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 p { "Authors see the same with " code { "almanac check" } "." }
             }
         };
-        let twin = subject.api(&format!("packages/{}?fields=problems", subject.record.name));
+        let twin = subject.own_api("?fields=problems");
         Ok(subject.page("problems", &body).twin(twin))
     })
     .await

@@ -17,7 +17,7 @@ use crate::serve::http::pages::request::Shown;
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::bundles;
-use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, channels, read};
 use crate::snapshot::Snapshot;
 use fbc::presentation::BundleView;
@@ -36,7 +36,7 @@ const TABS: [(&str, &str); 9] = [
     ("history", "History"),
 ];
 
-/// How many versions a field offers.
+/// How many versions, or channels, a field offers.
 const MAX_CHOICES: usize = 500;
 
 /// A package of a catalog.
@@ -92,19 +92,7 @@ impl<'a> Subject<'a> {
         let name = query.path("package");
         let package = shown.snapshot.package_answers(name).ok_or_else(|| {
             let names = shown.snapshot.packages().iter();
-            let problem = Problem::unknown("package", name, names.map(|package| &*package.name));
-            let elsewhere = query
-                .loaded()
-                .filter(|(_, snapshot)| snapshot.package_answers(name).is_some());
-            let elsewhere: Vec<&str> = elsewhere.map(|(catalog, _)| catalog.as_str()).collect();
-            match &elsewhere[..] {
-                [] => problem,
-                names => problem.remarking(&format!(
-                    "{} has it in the catalog {}",
-                    cut(name),
-                    names.join(" and ")
-                )),
-            }
+            Problem::unknown("package", name, names.map(|package| &*package.name))
         })?;
         Ok(Self {
             catalog: shown.name(),
@@ -163,6 +151,17 @@ impl<'a> Subject<'a> {
         self.api(&format!("packages/{name}{below}"))
     }
 
+    /// The path of the JSON of a bundle, with further parameters.
+    pub(in crate::serve::http::pages) fn bundle_api(
+        &self,
+        bundle: &str,
+        more: &[(&str, &str)],
+    ) -> String {
+        let path = self.api(&format!("bundles/{}", percent_encoded(bundle)));
+        let own = [("package", self.record.name.as_str())];
+        links::with(&path, &[&own[..], more].concat())
+    }
+
     /// The path of a JSON route of the catalog.
     pub(in crate::serve::http::pages) fn api(&self, route: &str) -> String {
         links::catalog(self.catalog.as_str(), &format!("/api/v1/{route}"))
@@ -178,15 +177,15 @@ impl<'a> Subject<'a> {
                 (icon(catalog, self.snapshot, record))
                 div {
                     div.title {
-                        h1 { (record.title()) " " code { (record.name) } }
+                        h1 { bdi { (record.title()) } " " code { (record.name) } }
                         (add_to_plan(catalog, record))
                     }
                     p {
                         @if record.quarantined { (badge("error", "left out")) " " }
                         @if let Some(reason) = &record.deprecation {
-                            (badge("deprecated", "deprecated")) " " (reason) " "
+                            (badge("deprecated", "deprecated")) " " bdi { (reason) } " "
                         }
-                        (record.summary)
+                        bdi { (record.summary) }
                     }
                 }
             }
@@ -263,25 +262,28 @@ pub(in crate::serve::http::pages) fn version_field(
     first: Option<&str>,
 ) -> Markup {
     let entries = all.iter().flat_map(|channel| &channel.entries);
-    let mut entries: Vec<(&str, &str)> = entries
-        .map(|entry| (&*entry.name, &*entry.version))
+    let mut entries: Vec<(&str, &str, bool)> = entries
+        .map(|entry| (&*entry.name, &*entry.version, entry.deprecation.is_some()))
         .collect();
-    entries.sort_by_cached_key(|(name, version)| {
+    entries.sort_by_cached_key(|(name, version, _)| {
         (Reverse(Version::parse(version).ok()), (*name).to_owned())
     });
     entries.dedup();
-    let is_chosen = |entry: &(&str, &str)| chosen == Some(entry.0);
-    // The chosen one is always among them.
+    let is_chosen = |entry: &(&str, &str, bool)| chosen == Some(entry.0);
+    // The chosen one is always among them, also if the catalog has it no more.
     let beyond = entries.iter().skip(MAX_CHOICES).copied().find(is_chosen);
+    let unlisted = chosen.filter(|_| !entries.iter().any(is_chosen));
     entries.truncate(MAX_CHOICES);
     entries.extend(beyond);
     html! {
         label { (label) " "
             select name=(name) {
                 @if let Some(first) = first { option value="" { (first) } }
-                @for (name, version) in entries {
+                @if let Some(unlisted) = unlisted { option value=(unlisted) selected { (unlisted) } }
+                @for (name, version, is_old) in entries {
                     option value=(name) selected[chosen == Some(name)] {
                         @if version.is_empty() { (name) } @else { (version) }
+                        @if is_old { " (deprecated)" }
                     }
                 }
             }
@@ -291,11 +293,18 @@ pub(in crate::serve::http::pages) fn version_field(
 
 /// A field to choose a channel with.
 pub(in crate::serve::http::pages) fn channel_field(record: &PackageRecord, chosen: &str) -> Markup {
+    let (first, rest) = record
+        .channels
+        .split_at(record.channels.len().min(MAX_CHOICES));
+    let beyond = rest.iter().filter(|channel| channel.name == chosen);
     html! {
         label { "Channel "
             select name="channel" {
-                @for channel in &record.channels {
-                    option value=(channel.name) selected[channel.name == chosen] { (short_name(&channel.name)) }
+                @for channel in first.iter().chain(beyond) {
+                    option value=(channel.name) selected[channel.name == chosen] {
+                        (short_name(&channel.name))
+                        @if channel.deprecation.is_some() { " (deprecated)" }
+                    }
                 }
             }
         }

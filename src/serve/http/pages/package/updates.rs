@@ -1,13 +1,12 @@
 //! The way from an installed version to another, step by step, with reasons.
 
-use std::collections::BTreeSet;
-
 use axum::response::Response;
 use maud::{Markup, html};
 
 use crate::answers::rest::plan::{Plan, PlanStep, Rules, plan, successors};
 use crate::answers::rest::records::ChannelRecord;
-use crate::answers::rest::updates::{Edge, Installed};
+use crate::answers::rest::updates::Installed;
+use crate::serve::http::pages::package::steps::steps;
 use crate::serve::http::pages::package::subject::{Subject, channel_field, version_field};
 use crate::serve::http::pages::parts::{badge, counted, empty, fold, notice};
 use crate::serve::http::pages::text::sentence;
@@ -18,13 +17,7 @@ use crate::serve::http::queries::plan::{rules, subscribed, target};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
 use crate::serve::http::queries::updates::{installed, unknown};
-use fbc::document::Gvk;
-use fbc::presentation::BundleView;
 
-/// Longer runs of plain steps are folded.
-const RUN: usize = 6;
-/// How many steps tell what their bundles change.
-const COMPARED: usize = 12;
 /// How many further catalogs a form offers.
 const VIA: usize = 6;
 /// How many successors are listed.
@@ -52,7 +45,11 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
         let start = from.as_deref().map(|from| installed(&all, from)).transpose()?;
         let to = parameters.get("to");
         let target = to.map(|to| target(&all, to)).transpose()?;
-        let chosen = start.as_ref().map(|start| start.name);
+        // An installed version that left the catalog stays in the form.
+        let chosen = start.as_ref().map(|start| match start.name {
+            "" => from.as_deref().unwrap_or_default(),
+            name => name,
+        });
         let body = html! {
             h2 { "Plan an update" }
             form.fields {
@@ -255,7 +252,7 @@ fn over_catalogs(
                         }
                         (fold(html! { "Steps" }, html! { ul.links {
                             @for step in &stage.steps { li {
-                                a href=(link(step)) { (step.to) } " " (badge("plain", edge(step.edge)))
+                                a href=(link(step)) { (step.to) } " " (badge("plain", step.edge.as_str()))
                                 @if step.changes_channel { " in " (step.channel) }
                             } }
                         } }))
@@ -265,121 +262,6 @@ fn over_catalogs(
             p { a href=(links::with("/api/v1/plan", &parameters)) { "This way as JSON" } }
         })
     })
-}
-
-/// The steps; long runs of plain ones are folded.
-pub(super) fn steps(subject: &Subject<'_>, all: &[PlanStep<'_>]) -> Markup {
-    let plain = |step: &PlanStep<'_>| {
-        step.edge == Edge::Replaces
-            && step.passed_over.is_empty()
-            && step.deprecation.is_none()
-            && !step.changes_channel
-    };
-    let runs: Vec<&[PlanStep<'_>]> = all
-        .chunk_by(|one, other| plain(one) && plain(other))
-        .collect();
-    let mut compared = 0;
-    let mut number = 1;
-    let mut parts = Vec::new();
-    for run in runs {
-        let first = number;
-        number += run.len();
-        let items = |with: bool| {
-            html! { @for (at, step) in run.iter().enumerate() { (item(subject, step, first + at, with)) } }
-        };
-        if run.len() > RUN {
-            let ends = (run[0].from, run[run.len() - 1].version);
-            parts.push(html! {
-                li.folded value=(first) {
-                    (fold(
-                        html! { (run.len()) " single steps: " (ends.0) " → " (ends.1) },
-                        html! { ol { (items(false)) } },
-                    ))
-                    (difference(subject, run[0].from, run[run.len() - 1].to))
-                }
-            });
-        } else {
-            compared += run.len();
-            parts.push(items(compared <= COMPARED));
-        }
-    }
-    html! { @for part in parts { (part) } }
-}
-
-fn item(subject: &Subject<'_>, step: &PlanStep<'_>, number: usize, compare: bool) -> Markup {
-    let catalog = subject.catalog.as_str();
-    let link = |name: &str| links::bundle(catalog, &subject.record.name, name);
-    let from = match step.from {
-        "" => "installed",
-        name => name,
-    };
-    html! {
-        li value=(number) {
-            @if step.changes_channel {
-                p { (badge("warning", "change of channel")) " to " code { (step.channel) } }
-            }
-            p {
-                code { (from) } " → " a href=(link(step.to)) { code { (step.to) } } " "
-                @if !step.version.is_empty() { strong { (step.version) } " " }
-                (badge("plain", edge(step.edge)))
-                @if let Some(reason) = step.deprecation { " " (badge("deprecated", "deprecated")) " " (reason) }
-            }
-            @if !step.passed_over.is_empty() {
-                p.soft { "passed over: "
-                    @for (at, passed) in step.passed_over.iter().enumerate() {
-                        @if at > 0 { ", " }
-                        (passed.version)
-                        @match passed.edge {
-                            Some(Edge::Skips) => " (skipped)",
-                            Some(Edge::SkipRange) => " (in skipRange)",
-                            Some(_) => " (replaced)",
-                            None => " (not on the way)",
-                        }
-                    }
-                }
-            }
-            @if compare { (difference(subject, step.from, step.to)) }
-        }
-    }
-}
-
-/// Differences of two bundles.
-pub(in crate::serve::http::pages) fn difference(
-    subject: &Subject<'_>,
-    from: &str,
-    to: &str,
-) -> Markup {
-    let (Some(before), Some(after)) = (subject.line(from), subject.line(to)) else {
-        return html! {};
-    };
-    let (before, after) = (BundleView::of(&before), BundleView::of(&after));
-    let apis = |view: &BundleView<'_>| view.provides.iter().cloned().collect::<BTreeSet<Gvk>>();
-    let (old, new) = (apis(&before), apis(&after));
-    let images = |view: &BundleView<'_>| {
-        let images = view.related_images.iter().map(|image| image.image.clone());
-        images.collect::<BTreeSet<String>>()
-    };
-    let added_images = images(&after).difference(&images(&before)).count();
-    let kubernetes = &after.presentation.min_kube_version;
-    let kubernetes = (*kubernetes != before.presentation.min_kube_version).then_some(kubernetes);
-    let name = |api: &Gvk| format!("{} {}", api.kind, api.version);
-    html! {
-        ul.changes {
-            @for api in new.difference(&old) { li { "+ " (name(api)) } }
-            @for api in old.difference(&new) { li { "− " (name(api)) " " (badge("warning", "API removed")) } }
-            @if added_images > 0 { li { (counted(added_images, "new image")) } }
-            @if let Some(version) = kubernetes { @if !version.is_empty() { li { "Kubernetes ≥ " (version) } } }
-        }
-    }
-}
-
-fn edge(edge: Edge) -> &'static str {
-    match edge {
-        Edge::Replaces => "replaces",
-        Edge::Skips => "skips",
-        Edge::SkipRange => "skipRange",
-        Edge::Installed => "installed",
-    }
 }
 
 /// Versions that OLM v1 may go to at once.

@@ -17,7 +17,9 @@ use crate::serve::http::queries::request::{QueryRequest, SCANS, json};
 use crate::serve::http::queries::response::QueryResponse;
 
 /// How many updates of a catalog are read.
-const UPDATES: u32 = 30;
+pub(in crate::serve::http) const UPDATES: u32 = 30;
+/// The same with a date. By default, the last 200 are kept, and of a year one a day.
+const DATED: u32 = 1_000;
 /// The fields of an update, in their order.
 const FIELDS: &[&str] = &[
     "catalog",
@@ -66,6 +68,7 @@ impl<'a> UpdateFilter<'a> {
                 kind: parameters.get("kind").map(kind).transpose()?,
                 since: since.map(|since| moment("since", since)).transpose()?,
             },
+            most: since.map_or(UPDATES, |_| DATED),
             ..Self::default()
         })
     }
@@ -84,8 +87,14 @@ impl<'a> UpdateFilter<'a> {
 impl CatalogUpdate {
     /// The catalog, the time and the changes in a line.
     pub(in crate::serve::http) fn line(&self) -> (&str, String, String) {
-        let changes = in_words(&self.update.changes);
-        (&self.catalog, date(self.update.entry.committed), changes)
+        let update = &self.update;
+        // Without all of them, their kinds cannot be counted.
+        let changes = if update.changes.len() == update.total {
+            in_words(&update.changes)
+        } else {
+            format!("{} changes", update.total)
+        };
+        (&self.catalog, date(update.entry.committed), changes)
     }
 }
 
@@ -175,4 +184,22 @@ pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Resp
 
 fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::KeptHistory;
+
+    #[test]
+    fn a_date_reaches_every_update_that_is_kept_by_default() {
+        let read = |query: &str| {
+            let parameters = Parameters::read(query, &["since"], &[])?;
+            Ok::<_, Problem>(UpdateFilter::read(&parameters)?.most)
+        };
+        let kept = KeptHistory::default();
+        let most = read("since=2026-01-31").unwrap();
+        assert!(usize::try_from(most).unwrap() >= kept.revisions + kept.days);
+        assert_eq!(read("").unwrap(), UPDATES);
+    }
 }

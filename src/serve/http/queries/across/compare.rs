@@ -40,6 +40,8 @@ pub(in crate::serve::http) struct Comparison<'a> {
     pub(in crate::serve::http) rows: BTreeMap<String, Vec<Option<Head>>>,
     /// How many packages they have.
     pub(in crate::serve::http) total: usize,
+    /// How many further catalogs were asked for.
+    pub(in crate::serve::http) beyond: usize,
 }
 
 #[derive(Default, Deserialize)]
@@ -79,11 +81,12 @@ impl<'a> Comparison<'a> {
             query.check_catalog(Some(name))?;
         }
         let is_wanted = |name: &str| wanted.is_empty() || wanted.contains(&name);
-        let chosen: Vec<_> = query
+        let mut chosen: Vec<_> = query
             .loaded()
             .filter(|(name, _)| is_wanted(name.as_str()))
-            .take(MOST)
             .collect();
+        let beyond = chosen.len().saturating_sub(MOST);
+        chosen.truncate(MOST);
         let mut rows: BTreeMap<String, Vec<Option<Head>>> = BTreeMap::new();
         for (at, (_, snapshot)) in chosen.iter().enumerate() {
             for package in snapshot.packages() {
@@ -106,6 +109,7 @@ impl<'a> Comparison<'a> {
             chosen: chosen.into_iter().map(|(name, _)| name.as_str()).collect(),
             rows,
             total,
+            beyond,
         })
     }
 
@@ -135,6 +139,28 @@ impl<'a> Comparison<'a> {
         }
         out
     }
+}
+
+/// How a package differs from one catalog to the next, in words.
+pub(in crate::serve::http) fn differences(row: &[Option<Head>]) -> Vec<&'static str> {
+    let mut words = Vec::new();
+    for pair in row.windows(2) {
+        let found = match (&pair[0], &pair[1]) {
+            (None, None) => [None, None],
+            (None, Some(_)) => [Some("added"), None],
+            (Some(_), None) => [Some("removed"), None],
+            (Some(before), Some(after)) => [
+                (before.channel != after.channel).then_some("default channel"),
+                (before.version != after.version).then_some("head"),
+            ],
+        };
+        for word in found.into_iter().flatten() {
+            if !words.contains(&word) {
+                words.push(word);
+            }
+        }
+    }
+    words
 }
 
 /// A cell (RFC 4180). One that a spreadsheet would take for a formula gets a quote before
@@ -285,6 +311,26 @@ pub(in crate::serve::http::queries) async fn diff(request: QueryRequest) -> Resp
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_tells_how_a_package_differs() {
+        let head = |channel: &str, version: &str| {
+            let (channel, version) = (channel.to_owned(), version.to_owned());
+            Some(Head { channel, version })
+        };
+        let one = head("stable", "1.0.0");
+        for (row, words) in [
+            (vec![one.clone(), one.clone()], vec![]),
+            (vec![None, one.clone()], vec!["added"]),
+            (vec![one.clone(), head("stable", "2.0.0")], vec!["head"]),
+            (
+                vec![one.clone(), head("fast", "2.0.0"), None, one],
+                vec!["default channel", "head", "removed", "added"],
+            ),
+        ] {
+            assert_eq!(differences(&row), words, "{row:?}");
+        }
+    }
 
     #[test]
     fn a_cell_is_neither_cut_nor_a_formula() {

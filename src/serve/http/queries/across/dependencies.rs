@@ -1,6 +1,9 @@
 //! The needs of a version with what fits in each catalog, and the packages that need its
 //! package.
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -22,9 +25,13 @@ const FIELDS: &[&str] = &[
     "bundle",
     "version",
     "needs",
+    "moreNeeds",
     "neededBy",
     "permissions",
 ];
+
+/// How many needs of a version are looked up. Real versions have some.
+const MAX_NEEDS: usize = 500;
 
 /// A need of a version.
 #[derive(Serialize)]
@@ -89,6 +96,9 @@ struct DependenciesRecord<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     version: &'a str,
     needs: Vec<Need<'a>>,
+    /// How many further ones there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_needs: Option<usize>,
     needed_by: Vec<NeededBy<'a>>,
     /// Absent where the catalog has no manifests of the version.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,72 +112,114 @@ struct PackageRequired {
     version_range: String,
 }
 
-/// The needs of a bundle.
+/// The versions that a catalog has of a needed package.
+struct Available<'a> {
+    catalog: &'a str,
+    /// Whether OLM v0 does not see the package.
+    left_out: bool,
+    /// The highest first, each once.
+    versions: Vec<Version>,
+}
+
+/// The needs of a bundle, and how many further ones are left out.
 pub(in crate::serve::http) fn needs<'a>(
     query: &'a AcrossQuery,
     view: &'a BundleView<'a>,
-) -> Result<Vec<Need<'a>>, Problem> {
+) -> Result<(Vec<Need<'a>>, usize), Problem> {
     let mut needs = Vec::new();
-    for (kind, value) in &view.dependencies {
+    // Many needs may name one package.
+    let mut known: HashMap<String, Vec<Available<'a>>> = HashMap::new();
+    for (kind, value) in view.dependencies.iter().take(MAX_NEEDS) {
         needs.push(if kind == "olm.package.required" {
-            package_need(query, value.get())?
+            let need: PackageRequired = serde_json::from_str(value.get()).unwrap_or_default();
+            let found = match known.entry(need.package_name.clone()) {
+                Entry::Occupied(found) => found.into_mut(),
+                Entry::Vacant(place) => place.insert(available(query, &need.package_name)?),
+            };
+            package_need(need, found)
         } else {
             Need::Constraint { value }
         });
     }
-    needs.extend(view.requires.iter().map(|api| api_need(query, api)));
-    Ok(needs)
+    let room = MAX_NEEDS - needs.len();
+    needs.extend(api_needs(
+        query,
+        &view.requires[..view.requires.len().min(room)],
+    ));
+    let all = view.dependencies.len() + view.requires.len();
+    let beyond = all - needs.len();
+    Ok((needs, beyond))
 }
 
-/// A needed package: in each catalog, its highest version in the wanted range.
-fn package_need<'a>(query: &'a AcrossQuery, value: &str) -> Result<Need<'a>, Problem> {
-    let need: PackageRequired = serde_json::from_str(value).unwrap_or_default();
-    let range = Range::parse(&need.version_range).ok();
-    let mut catalogs = Vec::new();
+/// The versions of a package in each catalog that has it.
+fn available<'a>(query: &'a AcrossQuery, name: &str) -> Result<Vec<Available<'a>>, Problem> {
+    let mut found = Vec::new();
     for (catalog, snapshot) in query.loaded() {
-        let Some(package) = snapshot.package_answers(&need.package_name) else {
+        let Some(package) = snapshot.package_answers(name) else {
             continue;
         };
         let stored = channels(snapshot, package);
         let all = read(&stored)?;
         let entries = all.iter().flat_map(|channel| &channel.entries);
         let versions = entries.filter_map(|entry| Version::parse(&entry.version).ok());
-        let fits = |version: &Version| range.as_ref().is_some_and(|range| range.contains(version));
-        let best = if package.quarantined {
+        let mut versions: Vec<Version> = versions.collect();
+        versions.sort_by(|one, other| other.cmp(one));
+        versions.dedup();
+        found.push(Available {
+            catalog: catalog.as_str(),
+            left_out: package.quarantined,
+            versions,
+        });
+    }
+    Ok(found)
+}
+
+/// A needed package: in each catalog, its highest version in the wanted range.
+fn package_need<'a>(need: PackageRequired, available: &[Available<'a>]) -> Need<'a> {
+    let range = Range::parse(&need.version_range).ok();
+    let fits = |version: &&Version| range.as_ref().is_some_and(|range| range.contains(version));
+    let catalogs = available.iter().map(|one| Fitting {
+        catalog: one.catalog,
+        best: if one.left_out {
             Fit::Reason("left out for its errors")
         } else {
-            match versions.filter(fits).max() {
+            match one.versions.iter().find(fits) {
                 Some(version) => Fit::Version(version.to_string()),
                 None => Fit::Reason("no version fits"),
             }
-        };
-        catalogs.push(Fitting {
-            catalog: catalog.as_str(),
-            best,
-        });
-    }
-    Ok(Need::Package {
+        },
+    });
+    Need::Package {
+        catalogs: catalogs.collect(),
         package: need.package_name,
         range: need.version_range,
         readable: range.is_some(),
-        catalogs,
-    })
+    }
 }
 
-fn api_need<'a>(query: &'a AcrossQuery, api: &'a Gvk) -> Need<'a> {
-    let catalogs = query.loaded().map(|(catalog, snapshot)| {
-        let provided = snapshot.provided(|one| one == api);
-        let mut packages: Vec<&str> = provided.iter().map(|one| one.package).collect();
-        packages.dedup();
-        Providing {
-            catalog: catalog.as_str(),
-            packages,
+/// The needed APIs, each with its providers. The APIs of each catalog are looked through once.
+fn api_needs<'a>(query: &'a AcrossQuery, apis: &'a [Gvk]) -> Vec<Need<'a>> {
+    let wanted: HashSet<&Gvk> = apis.iter().collect();
+    let providing = query.loaded().map(|(catalog, snapshot)| {
+        let mut packages: HashMap<&Gvk, Vec<&str>> = HashMap::new();
+        for one in snapshot.provided(|api| wanted.contains(api)) {
+            packages.entry(one.api).or_default().push(one.package);
         }
+        (catalog.as_str(), packages)
     });
-    Need::Api {
+    let providing: Vec<(&str, HashMap<&Gvk, Vec<&str>>)> = providing.collect();
+    let needs = apis.iter().map(|api| Need::Api {
         api,
-        catalogs: catalogs.filter(|one| !one.packages.is_empty()).collect(),
-    }
+        catalogs: providing
+            .iter()
+            .filter_map(|(catalog, packages)| {
+                let mut packages = packages.get(api)?.clone();
+                packages.dedup();
+                Some(Providing { catalog, packages })
+            })
+            .collect(),
+    });
+    needs.collect()
 }
 
 /// The packages that need a package, in each catalog that has it.
@@ -201,11 +253,13 @@ pub(in crate::serve::http::queries) async fn of_version(request: QueryRequest) -
         let (bundle, version) = chosen.map_or(("", ""), |entry| (&*entry.name, &*entry.version));
         let line = line(snapshot, &package.name, bundle).unwrap_or_default();
         let view = BundleView::of(&line);
+        let (needs, beyond) = needs(query, &view)?;
         let record = DependenciesRecord {
             package: &package.name,
             bundle,
             version,
-            needs: needs(query, &view)?,
+            needs,
+            more_needs: (beyond > 0).then_some(beyond),
             needed_by: needed_by(query, &package.name),
             permissions: Permissions::of(&line),
         };

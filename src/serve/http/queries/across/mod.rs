@@ -114,10 +114,7 @@ impl AcrossQuery {
     ) -> Result<(&CatalogName, &Arc<Snapshot>), Problem> {
         let mut catalogs = self.catalogs.iter();
         let found = catalogs.find(|(catalog, _)| catalog.name.as_str() == name);
-        let (catalog, snapshot) = found.ok_or_else(|| {
-            let names = self.catalogs.iter().map(|(one, _)| one.name.as_str());
-            Problem::unknown("catalog", name, names)
-        })?;
+        let (catalog, snapshot) = found.ok_or_else(|| self.unknown_catalog(name))?;
         let snapshot = snapshot.as_ref();
         let snapshot = snapshot.ok_or_else(|| Problem::without_content(catalog))?;
         Ok((&catalog.name, snapshot))
@@ -127,9 +124,18 @@ impl AcrossQuery {
     pub(in crate::serve::http) fn check_catalog(&self, name: Option<&str>) -> Result<(), Problem> {
         let names = || self.catalogs.iter().map(|(one, _)| one.name.as_str());
         match name.filter(|wanted| !names().any(|name| name == *wanted)) {
-            Some(unknown) => Err(Problem::unknown("catalog", unknown, names())),
+            Some(unknown) => Err(self.unknown_catalog(unknown)),
             None => Ok(()),
         }
+    }
+
+    /// The problem of a name that none of them has.
+    pub(in crate::serve::http) fn unknown_catalog(&self, name: &str) -> Problem {
+        if self.awaits_cluster() {
+            return Problem::cluster_not_known();
+        }
+        let names = self.catalogs.iter().map(|(one, _)| one.name.as_str());
+        Problem::unknown("catalog", name, names)
     }
 
     /// Identifies the content of all of them.

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::answers::index::PackageAnswers;
 use crate::answers::rest::plan::successors;
 use crate::answers::rest::records::ChannelRecord;
+use crate::answers::rest::updates::Edge;
 use crate::name::CatalogName;
 use crate::serve::http::queries::across::{AcrossQuery, of_catalog};
 use crate::serve::http::queries::parameters::Parameters;
@@ -103,6 +104,8 @@ pub(in crate::serve::http) struct NextVersion {
     pub(in crate::serve::http) name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(in crate::serve::http) version: String,
+    /// How it follows.
+    pub(in crate::serve::http) edges: Vec<Edge>,
 }
 
 /// What each of the catalogs has for an installed version; and if none has it, a sentence
@@ -134,6 +137,7 @@ pub(in crate::serve::http) fn installed_in(
             next.first().map(|one| NextVersion {
                 name: one.name.to_owned(),
                 version: one.version.to_owned(),
+                edges: one.edges.clone(),
             })
         });
         InstalledIn {

@@ -1,12 +1,15 @@
 //! The form above the graph, and its tools.
 
+use std::collections::HashSet;
+
 use maud::{Markup, html};
 
+use crate::answers::drawing::matrix::COLUMNS;
 use crate::answers::rest::plan::Rules;
 use crate::answers::rest::records::ChannelRecord;
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::package::versions::view::{CHANNELS, View};
-use crate::serve::http::pages::parts::badge;
+use crate::serve::http::pages::parts::{badge, count, counted};
 use fbc::text::display::clip;
 
 /// The longest name of a channel beside its box, in bytes.
@@ -18,8 +21,14 @@ pub(super) fn form(
     order: &[&ChannelRecord<'_>],
     shown: &[&ChannelRecord<'_>],
 ) -> Markup {
-    let is_shown = |name: &str| shown.iter().any(|one| one.name == name);
+    let shown: HashSet<&str> = shown.iter().map(|one| &*one.name).collect();
+    let is_shown = |name: &str| shown.contains(name);
     let (first, rest) = order.split_at(CHANNELS.min(order.len()));
+    // Those that are shown have a box in any case.
+    let (near, far) = rest.split_at((COLUMNS - CHANNELS).min(rest.len()));
+    let far_shown = far.iter().filter(|one| is_shown(&one.name));
+    let listed: Vec<_> = near.iter().chain(far_shown).copied().collect();
+    let unlisted = rest.len() - listed.len();
     let boxes = |channels: &[&ChannelRecord<'_>]| {
         html! {
             @for one in channels {
@@ -41,12 +50,13 @@ pub(super) fn form(
                 legend { "Channels" }
                 (boxes(first))
                 @if !rest.is_empty() {
-                    details open[!view.all_channels && rest.iter().any(|one| is_shown(&one.name))] {
-                        summary { (rest.len()) " more" }
-                        div.boxes { (boxes(rest)) }
+                    details open[!view.all_channels && listed.iter().any(|one| is_shown(&one.name))] {
+                        summary { (count(rest.len() as u64)) " more" }
+                        div.boxes { (boxes(&listed)) }
+                        @if unlisted > 0 { p { "… and " (counted(unlisted, "further channel")) ", which the parameter " code { "channel" } " of the address shows." } }
                     }
                     @if !view.all_channels {
-                        a href=(view.with_all(subject, false, true)) { "Show all " (order.len()) " channels" }
+                        a href=(view.with_all(subject, false, true)) { "Show all " (count(order.len() as u64)) " channels" }
                     }
                 }
             }

@@ -11,8 +11,8 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use crate::answers::rest::plan::Plan;
+use crate::serve::http::pages::package::steps::steps;
 use crate::serve::http::pages::package::subject::Subject;
-use crate::serve::http::pages::package::updates;
 use crate::serve::http::pages::parts::{count, counted, empty, fold, notice};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
@@ -31,14 +31,18 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
         let mut of_way = all.clone();
         let way = view.way(&mut of_way);
         let matrix = view.matrix(&shown, way.as_ref());
+        let shown = &shown[..matrix.columns.len()];
         let body = html! {
             h2 { "Versions" }
             @if all.is_empty() {
                 (empty(html! { p { "This package has no channel, so nobody can install it." } }))
             } @else {
-                (controls::form(&subject, &view, &order, &shown))
+                (controls::form(&subject, &view, &order, shown))
                 (selection(&subject, &view, way.as_ref()))
-                (controls::tools(&subject, &view, &shown))
+                (controls::tools(&subject, &view, shown))
+                @if matrix.beyond > 0 {
+                    p { "The first " (shown.len()) " of these channels are shown, without " (counted(matrix.beyond, "further one")) "." }
+                }
                 (table::table(&subject, &view, &matrix))
                 @if matrix.hidden > 0 {
                     p { a href=(view.with_all(&subject, true, false)) {
@@ -94,7 +98,7 @@ fn selection(subject: &Subject<'_>, view: &View<'_>, way: Option<&Plan<'_>>) -> 
                         a href=(planner) { "Plan with reasons" } " · " a href=(twin) { "Way as JSON" } " · " (clear) }
                 }))
                 @if !way.steps.is_empty() {
-                    (fold(html! { "Steps" }, html! { ol.steps { (updates::steps(subject, &way.steps)) } }))
+                    (fold(html! { "Steps" }, html! { ol.steps { (steps(subject, &way.steps)) } }))
                 }
             },
             (Some(from), Some(to), _) => (notice("warning", html! {

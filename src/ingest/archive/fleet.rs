@@ -1,0 +1,348 @@
+//! Archives of a fleet: what all replicas serve, without the folder of one.
+//!
+//! Both ways go through a folder of their own, which is a node alone: what the fleet
+//! serves is fetched into it, and exported from there or imported into. An import then
+//! publishes the new revisions, as a pass does.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use futures_util::future::try_join_all;
+use tempfile::TempDir;
+
+use crate::ingest::archive::error::ArchiveError;
+use crate::ingest::archive::gather::Export;
+use crate::ingest::archive::import::{ImportOutcome, Imported, import};
+use crate::ingest::archive::metadata::{MAX_HISTORY, Metadata};
+use crate::ingest::archive::progress::Progress;
+use crate::ingest::archive::scan::read_metadata;
+use crate::ingest::archive::write::Exported;
+use crate::ingest::fleet::{Visit, encode, fetch_or_build};
+use crate::ingest::followed::has_origin_of;
+use crate::ingest::source::Source;
+use crate::name::CatalogName;
+use crate::store::fleet::{Fleet, Generation, Lease, Publication, Shared, TrackId};
+use crate::store::{
+    CacheLimits, DiskError, HistoryEntry, Image, PastRevision, Revision, RevisionId, Store,
+    StoreError,
+};
+use ::images::layers::Limits;
+
+/// A catalog as the configuration of a fleet has it.
+#[derive(Clone, Debug)]
+pub struct FleetCatalog {
+    /// Its source.
+    pub source: Source,
+    /// What makes its configuration differ from others of its name.
+    pub origin: String,
+}
+
+/// An import into a fleet.
+pub struct FleetImport<'a> {
+    /// The archive.
+    pub archive: &'a Path,
+    /// Where a folder for the work is made. It need not exist.
+    pub data: PathBuf,
+    /// The catalogs of the configuration.
+    pub catalogs: BTreeMap<CatalogName, FleetCatalog>,
+    /// Limits of the unpacked files.
+    pub limits: Limits,
+    /// Whether an older revision may replace a newer one.
+    pub older: bool,
+}
+
+/// Exports what a fleet serves.
+pub async fn export_of_fleet(
+    fleet: &Fleet,
+    requested: &Export,
+    progress: &Progress,
+) -> Result<Exported, ArchiveError> {
+    fleet.check_database().await?;
+    let mut served = fleet.served().await?;
+    let known: Vec<&str> = served.iter().map(|(name, _)| name.as_str()).collect();
+    let is_served = |name: &&CatalogName| !known.contains(&name.as_str());
+    if let Some(name) = requested.catalogs.iter().find(is_served) {
+        return Err(ArchiveError::UnknownCatalog {
+            name: name.clone(),
+            known: known.join(", "),
+        });
+    }
+    let wanted = if requested.catalogs.is_empty() {
+        &requested.configured
+    } else {
+        &requested.catalogs
+    };
+    if !wanted.is_empty() {
+        served.retain(|(name, _)| wanted.contains(name));
+    }
+    if served.is_empty() {
+        return Err(ArchiveError::EmptyFleet);
+    }
+    let folder = workspace(&requested.data)?;
+    fetch(fleet, folder.path(), &served, progress).await?;
+    let own = Export {
+        data: folder.path().to_owned(),
+        ..requested.clone()
+    };
+    crate::ingest::archive::export::export(&own, progress).await
+}
+
+/// Imports the catalogs of an archive into a fleet, all of them or none. Its replicas go
+/// on meanwhile, and all turn to them at once.
+pub async fn import_into_fleet(
+    fleet: &Fleet,
+    requested: &FleetImport<'_>,
+    progress: &Progress,
+) -> Result<Vec<Imported>, ArchiveError> {
+    fleet.check_database().await?;
+    let metadata = {
+        let (archive, progress) = (requested.archive.to_owned(), progress.clone());
+        let reading = tokio::task::spawn_blocking(move || read_metadata(&archive, &progress));
+        let failed =
+            |error: tokio::task::JoinError| DiskError::at("read", requested.archive)(error.into());
+        reading.await.map_err(failed)??
+    };
+    check_catalogs(requested, &metadata)?;
+    let folder = workspace(&requested.data)?;
+    let visit = Visit::begin(fleet).await?;
+    let import = FleetWork {
+        fleet,
+        requested,
+        visit: &visit,
+        folder: folder.path(),
+        progress,
+    };
+    // Boxed: its state is large.
+    let imported = Box::pin(import.run(&metadata)).await;
+    let left = visit.end().await;
+    let imported = imported?;
+    if let Err(error) = left {
+        tracing::warn!(%error, "cannot leave the fleet: the others notice within seconds");
+    }
+    Ok(imported)
+}
+
+/// Refuses catalogs that no replica would serve.
+fn check_catalogs(requested: &FleetImport<'_>, metadata: &Metadata) -> Result<(), ArchiveError> {
+    for carried in &metadata.catalogs {
+        let catalog = carried.catalog.clone();
+        let Some(configured) = requested.catalogs.get(&catalog) else {
+            return Err(ArchiveError::NotConfigured { catalog });
+        };
+        if !has_origin_of(&configured.source, &carried.source) {
+            return Err(ArchiveError::OtherSource {
+                catalog,
+                theirs: carried.source.source.clone(),
+                ours: configured.source.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// An import that is running.
+struct FleetWork<'a> {
+    fleet: &'a Fleet,
+    requested: &'a FleetImport<'a>,
+    visit: &'a Visit,
+    folder: &'a Path,
+    progress: &'a Progress,
+}
+
+/// A revision whose files are in the bucket.
+struct Ready {
+    lease: Lease,
+    revision: Revision,
+    files: Shared,
+    image: Option<(Image, Shared)>,
+    past: Vec<PastRevision>,
+    outlines: Shared,
+}
+
+impl FleetWork<'_> {
+    async fn run(&self, metadata: &Metadata) -> Result<Vec<Imported>, ArchiveError> {
+        let mut tracks = BTreeMap::new();
+        for carried in &metadata.catalogs {
+            if let Some(configured) = self.requested.catalogs.get(&carried.catalog) {
+                let track = self.fleet.track(&carried.catalog, &configured.origin);
+                tracks.insert(track.await?, carried.catalog.clone());
+            }
+        }
+        // From here on nobody else publishes them, so that the compared revisions stay.
+        let ids: Vec<TrackId> = tracks.keys().copied().collect();
+        let leases = self.visit.seize(&ids).await?;
+        let of_name = |lease: &Lease| Some((tracks.get(&lease.track)?.clone(), *lease));
+        let leases: BTreeMap<_, _> = leases.iter().filter_map(of_name).collect();
+        let generations = self.fleet.generations(&ids).await?;
+        let turned = generations.into_iter().filter(|one| one.flips.is_some());
+        let served = turned.filter_map(|one| Some((tracks.get(&one.id.track)?.clone(), one)));
+        let served: Vec<_> = served.collect();
+        fetch(self.fleet, self.folder, &served, self.progress).await?;
+        let (limits, older) = (&self.requested.limits, self.requested.older);
+        let importing = import(
+            self.requested.archive,
+            self.folder,
+            limits,
+            older,
+            self.progress,
+        );
+        let mut imported = importing.await?;
+        let store = Store::open_with(self.folder, CacheLimits::NOTHING).await?;
+        let published = self.publish(&store, &leases, &served, &mut imported);
+        let published = published.await;
+        store.close().await;
+        published.map(|()| imported)
+    }
+
+    /// Publishes the new revisions of the folder, under numbers of the fleet.
+    async fn publish(
+        &self,
+        store: &Store,
+        leases: &BTreeMap<CatalogName, Lease>,
+        served: &[(CatalogName, Generation)],
+        imported: &mut [Imported],
+    ) -> Result<(), ArchiveError> {
+        let is_new = |one: &&mut Imported| one.outcome == ImportOutcome::Taken;
+        let mut new: Vec<&mut Imported> = imported.iter_mut().filter(is_new).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let mut ready = Vec::with_capacity(new.len());
+        for one in &new {
+            let mut served = served.iter();
+            let served = served.find(|(catalog, _)| *catalog == one.catalog);
+            let known = served.map(|(_, generation)| generation.revision);
+            ready.push(self.share(store, leases, one, known).await?);
+        }
+        let wanted = new.iter().zip(&ready).map(|(one, ready)| {
+            let past = ready.past.iter().map(|past| past.id);
+            past.chain([one.there]).collect()
+        });
+        let wanted: Vec<Vec<_>> = wanted.collect();
+        let claimed = self.fleet.claim_revisions(&wanted).await?;
+        for ((one, ready), mut numbers) in new.iter_mut().zip(&mut ready).zip(claimed) {
+            if let Some(number) = numbers.pop() {
+                one.revision = number;
+                ready.revision.id = number;
+            }
+            for (past, number) in ready.past.iter_mut().zip(numbers) {
+                past.id = number;
+            }
+        }
+        let publications = ready.iter().map(|ready| Publication {
+            lease: ready.lease,
+            revision: &ready.revision,
+            // The sources in the archive are not those of the fleet.
+            sources: &[],
+            files: &ready.files,
+            image: ready.image.as_ref().map(|(image, parts)| (image, parts)),
+            past: Some((&ready.past, &ready.outlines)),
+            resolved: None,
+        });
+        let publications: Vec<_> = publications.collect();
+        let ids = self.fleet.prepare_revisions(&publications).await?;
+        // Side by side: each waits for all replicas.
+        let is_stopped = || self.progress.at("waiting", 0, 0).is_err();
+        let turns = ready.iter().zip(ids);
+        let turns = turns.map(|(ready, id)| self.visit.turn(ready.lease, id, is_stopped));
+        try_join_all(turns).await?;
+        Ok(())
+    }
+
+    /// Puts a revision of the folder into the bucket, with the history after the `known` one.
+    async fn share(
+        &self,
+        store: &Store,
+        leases: &BTreeMap<CatalogName, Lease>,
+        imported: &Imported,
+        known: Option<RevisionId>,
+    ) -> Result<Ready, ArchiveError> {
+        let catalog = &imported.catalog;
+        // The archive was replaced since its metadata were read.
+        let lease = leases
+            .get(catalog)
+            .ok_or_else(|| ArchiveError::NotConfigured {
+                catalog: catalog.clone(),
+            })?;
+        let find = || async {
+            let kept = store.kept(catalog, imported.revision).await?;
+            kept.ok_or(StoreError::KnownDamage(imported.revision))
+        };
+        let failed = |source| ArchiveError::Pass {
+            catalog: catalog.clone(),
+            source: Box::new(source),
+        };
+        encode(store, &find().await?).await.map_err(failed)?;
+        // With the sums of its encodings.
+        let revision = find().await?;
+        self.progress.at("uploading", 0, 0)?;
+        let files = self.fleet.share_revision(store, &revision).await?;
+        let image = match store.image(revision.id).await? {
+            Some(image) => {
+                let parts = self.fleet.share_image(store, &image).await?;
+                Some((image, parts))
+            }
+            None => None,
+        };
+        let mut entries = store.history().list(catalog).await?;
+        entries.reverse();
+        let past = entries.iter().map(HistoryEntry::past);
+        let past = past.filter(|past| Some(past.id) > known && past.id < revision.id);
+        let past: Vec<_> = past.collect();
+        let contents = past.iter().map(|past| past.published.content);
+        let outlines = self.fleet.share_outlines(store, contents.collect()).await?;
+        Ok(Ready {
+            lease: *lease,
+            revision,
+            files,
+            image,
+            past,
+            outlines,
+        })
+    }
+}
+
+/// Brings generations into a folder, where they are current as those of a node alone.
+async fn fetch(
+    fleet: &Fleet,
+    folder: &Path,
+    served: &[(CatalogName, Generation)],
+    progress: &Progress,
+) -> Result<(), ArchiveError> {
+    let store = Store::open_with(folder, CacheLimits::NOTHING).await?;
+    let fetching = async {
+        for (catalog, generation) in served {
+            progress.at("downloading", 0, 0)?;
+            let fetched = fetch_or_build(fleet, (&store, None), catalog, generation, false).await?;
+            let revision = &fetched.revision;
+            let history = fleet.fetch_history(&store, catalog, revision.id, MAX_HISTORY);
+            history.await?;
+            store.serve(revision).await?;
+            let own_image = fetched.image.filter(|image| image.revision == revision.id);
+            if let Some(image) = own_image {
+                store.record_image(revision.id, &image.image).await?;
+            }
+        }
+        Ok(())
+    };
+    let fetched = fetching.await;
+    store.close().await;
+    fetched
+}
+
+/// A folder for the work: on the disk of the data folder, if that is there. The next start
+/// of a replica removes it if this is killed.
+fn workspace(data: &Path) -> Result<TempDir, ArchiveError> {
+    let builder = || {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("new-archive-");
+        builder
+    };
+    let beside = data.join("revisions");
+    let made = if beside.is_dir() {
+        builder().tempdir_in(&beside)
+    } else {
+        builder().tempdir()
+    };
+    Ok(made.map_err(DiskError::at("create a folder in", data))?)
+}

@@ -1,0 +1,199 @@
+//! What this replica knows of a catalog in the fleet.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::ingest::source::Source;
+use crate::name::CatalogName;
+use crate::store::fleet::{Generation, GenerationId, Lease, TrackId};
+
+/// How long a new holder waits before it reads files: its mount may be older than what is
+/// served, which the holder before has read.
+const MOUNT: Duration = Duration::from_mins(2);
+/// How long a replica leaves a catalog to others after failures of its own.
+const UNFIT: Duration = Duration::from_mins(5);
+
+/// What this replica knows of a track.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TrackState {
+    /// Its source.
+    pub(super) source: Option<Source>,
+    /// Its row, once it is known.
+    pub(super) id: Option<TrackId>,
+    /// Whether its generations were read from the database.
+    pub(super) known: bool,
+    /// The right to follow it.
+    pub(super) lease: Option<Lease>,
+    /// When this replica got it, if the fleet served something of it then.
+    pub(super) taken_over: Option<Instant>,
+    /// When passes here failed for reasons of this replica alone.
+    pub(super) unfit: Option<Instant>,
+    /// The last generation with a moment at which all turn to it.
+    pub(super) turned: Option<Generation>,
+    /// The last one without, which the replicas fetch.
+    pub(super) pending: Option<Generation>,
+    /// The generation that clients of this replica see.
+    pub(super) served: Option<GenerationId>,
+    /// Whether a pass is running.
+    pub(super) passing: bool,
+    /// Counts how often damage of stored files was found.
+    pub(super) damages: u64,
+    /// Why clients do not see the newest revision yet.
+    pub(super) waiting: Option<Waiting>,
+}
+
+impl TrackState {
+    /// Notes the right to follow it, or that another may have it. Whether that is new.
+    pub(super) fn set_lease(&mut self, lease: Option<Lease>) -> bool {
+        if self.lease == lease {
+            return false;
+        }
+        self.lease = lease;
+        self.taken_over = (lease.is_some() && self.turned.is_some()).then(Instant::now);
+        true
+    }
+
+    /// Whether another replica should follow it.
+    pub(super) fn is_unfit(&self) -> bool {
+        self.unfit.is_some_and(|since| since.elapsed() < UNFIT)
+    }
+
+    /// How long a new holder leaves the source alone.
+    pub(super) fn rest(&self) -> Duration {
+        let is_mounted = self.source.as_ref().is_some_and(|it| it.path().is_some());
+        let since = self.taken_over.filter(|_| is_mounted);
+        since.map_or(Duration::ZERO, |since| {
+            MOUNT.saturating_sub(since.elapsed())
+        })
+    }
+
+    /// Whether clients see what they should, as far as this replica knows.
+    pub(super) fn is_settled(&self) -> bool {
+        let turned = self.turned.as_ref().map(|turned| turned.id);
+        self.known && turned == self.served
+    }
+
+    /// The catalogs that it is made of.
+    pub(super) fn sources(&self) -> Vec<CatalogName> {
+        match &self.source {
+            Some(Source::Curated(curation)) => curation.from.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Why clients do not see the newest revision yet, if something is.
+    pub(super) fn waiting(&self) -> Option<Waiting> {
+        if !self.known {
+            return Some(Waiting::Database);
+        }
+        let is_awaited = self.pending.is_some() || !self.is_settled();
+        is_awaited.then(|| self.waiting.clone().unwrap_or(Waiting::Files))
+    }
+
+    /// Notes why. A failure is told until what failed has been done.
+    pub(super) fn wait_for(&mut self, waiting: Option<Waiting>) {
+        let is_again = matches!(waiting, Some(Waiting::Files))
+            && matches!(self.waiting, Some(Waiting::Failed(_)));
+        if !is_again {
+            self.waiting = waiting;
+        }
+    }
+}
+
+/// Why clients of a replica do not see the newest revision yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// The database has not told yet what is current.
+    Database,
+    /// Its files are being fetched.
+    Files,
+    /// The last try failed, with this error.
+    Failed(String),
+    /// This replica has it, and another one decides when all turn.
+    Holder,
+    /// Some replicas do not have it yet.
+    Replicas {
+        /// How many have it.
+        having: i64,
+        /// Of how many.
+        replicas: i64,
+    },
+    /// The moment at which all turn to it.
+    Moment,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Database => f.write_str("the database of the fleet has not told what is current"),
+            Self::Files => f.write_str("its files are being fetched"),
+            Self::Failed(error) => write!(f, "{error}; tried again every few seconds"),
+            Self::Holder => {
+                f.write_str("fetched; the replica that follows the catalog waits for the others")
+            }
+            Self::Replicas { having, replicas } => {
+                write!(f, "fetched; {having} of {replicas} replicas have it")
+            }
+            Self::Moment => f.write_str("fetched; all replicas turn to it in a moment"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fleet::testing;
+
+    fn taken_over(source: &str, is_served: bool) -> TrackState {
+        TrackState {
+            source: Some(source.parse().unwrap()),
+            taken_over: is_served.then(Instant::now),
+            ..TrackState::default()
+        }
+    }
+
+    #[test]
+    fn a_new_holder_rests_before_it_reads_files_that_another_has_read() {
+        for source in ["file:/catalogs/a", "oci:/layouts/a"] {
+            assert!(taken_over(source, true).rest() > MOUNT / 2, "{source}");
+            // Nothing is served that its mount could be older than.
+            assert_eq!(taken_over(source, false).rest(), Duration::ZERO, "{source}");
+            let mut later = taken_over(source, true);
+            later.taken_over = Instant::now().checked_sub(MOUNT);
+            assert_eq!(later.rest(), Duration::ZERO, "{source}");
+        }
+        let registry = taken_over("quay.io/a/b:v1", true);
+        assert_eq!(registry.rest(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_catalog_is_left_to_others_for_a_while_after_failures_of_this_replica() {
+        let mut state = TrackState {
+            unfit: Some(Instant::now()),
+            ..TrackState::default()
+        };
+        assert!(state.is_unfit());
+        state.unfit = Instant::now().checked_sub(UNFIT);
+        assert!(!state.is_unfit());
+    }
+
+    #[test]
+    fn a_failure_is_told_until_the_files_have_come() {
+        let mut state = TrackState::default();
+        assert_eq!(state.waiting(), Some(Waiting::Database));
+        state.known = true;
+        // Nothing is announced or current.
+        assert_eq!(state.waiting(), None);
+        state.served = Some(testing::generation_id(1));
+        assert_eq!(state.waiting(), Some(Waiting::Files));
+        let failed = Waiting::Failed("no space".to_owned());
+        state.wait_for(Some(failed.clone()));
+        // It is tried again.
+        state.wait_for(Some(Waiting::Files));
+        assert_eq!(state.waiting(), Some(failed));
+        state.wait_for(Some(Waiting::Moment));
+        assert_eq!(state.waiting(), Some(Waiting::Moment));
+        state.served = None;
+        assert_eq!(state.waiting(), None);
+    }
+}

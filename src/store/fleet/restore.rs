@@ -1,0 +1,166 @@
+//! Uploads again what the bucket has lost.
+
+use sqlx::postgres::PgRow;
+use sqlx::{Connection as _, Row as _};
+
+use crate::name::CatalogName;
+use crate::store::fleet::error::FleetError;
+use crate::store::fleet::leases::{Lease, fence, format};
+use crate::store::fleet::pool::Fleet;
+use crate::store::fleet::publication_rows::touch;
+use crate::store::fleet::session::limited;
+use crate::store::fleet::upload::{Shared, key};
+use crate::store::{Image, RevisionId, Store, StoreError};
+use ::images::digest::Digest;
+
+/// The revisions and images of a track that name lost objects, the newest first: the current
+/// one, and those announced after it. Replicas have no copies of older ones.
+const WITH_LOST: &str = "SELECT g.revision, g.image, i.document,
+    EXISTS (SELECT 1 FROM files f JOIN objects o USING (digest, incarnation)
+      WHERE f.revision = g.revision AND f.format = $2 AND o.state = 'lost') AS of_revision,
+    EXISTS (SELECT 1 FROM image_parts p JOIN objects o USING (digest, incarnation)
+      WHERE p.image = g.image AND o.state = 'lost') AS of_image
+  FROM generations g LEFT JOIN images i ON i.id = g.image
+  WHERE g.track = $1 AND g.number >= coalesce((SELECT max(number) FROM generations
+    WHERE track = $1 AND flips IS NOT NULL), 0)
+  ORDER BY g.number DESC LIMIT 2";
+
+/// The objects that the last generations of a track name.
+const NAMED: &str = "WITH last AS (
+    SELECT revision, image FROM generations WHERE track = $1 ORDER BY number DESC LIMIT 2)
+  SELECT digest, incarnation FROM objects WHERE state = 'there' AND (digest, incarnation) IN (
+    SELECT digest, incarnation FROM files
+    WHERE format = $2 AND revision IN (SELECT revision FROM last)
+    UNION SELECT digest, incarnation FROM image_parts WHERE image IN (SELECT image FROM last))";
+
+/// The history names outlines, too.
+const RENAME_OUTLINE: &str = "UPDATE history h SET incarnation = $1 WHERE digest = $2
+  AND EXISTS (SELECT 1 FROM objects o
+    WHERE o.digest = h.digest AND o.incarnation = h.incarnation AND o.state = 'lost')";
+/// Marks lost objects that nothing names any more.
+const FORGET_LOST: &str = "UPDATE objects o SET state = 'going', touched = clock_timestamp()
+  WHERE state = 'lost' AND digest = ANY($1)
+    AND NOT EXISTS (SELECT 1 FROM files f
+      WHERE f.digest = o.digest AND f.incarnation = o.incarnation)
+    AND NOT EXISTS (SELECT 1 FROM image_parts p
+      WHERE p.digest = o.digest AND p.incarnation = o.incarnation)
+    AND NOT EXISTS (SELECT 1 FROM history h
+      WHERE h.digest = o.digest AND h.incarnation = o.incarnation)";
+
+impl Fleet {
+    /// Uploads again what the last generations of a track name and the bucket has lost,
+    /// from the copies of this replica. Returns whether there was anything.
+    ///
+    /// # Errors
+    /// When this replica lacks the bytes too, or follows the track no longer.
+    pub async fn restore(
+        &self,
+        store: &Store,
+        catalog: &CatalogName,
+        lease: Lease,
+    ) -> Result<bool, FleetError> {
+        let action = "look for lost objects";
+        let query = || sqlx::query(WITH_LOST).bind(lease.track.0).bind(format());
+        let mut has_restored = false;
+        let mut rows = self.rows(action, query()).await?;
+        let is_lost = |row: &PgRow| row.get::<bool, _>("of_revision") || row.get("of_image");
+        if rows.iter().any(is_lost) {
+            self.find_lost(lease).await?;
+            rows = self.rows(action, query()).await?;
+        }
+        for row in &rows {
+            if row.get::<bool, _>("of_revision") {
+                let id = RevisionId(row.get("revision"));
+                let kept = store.kept(catalog, id).await?;
+                let kept = kept.ok_or(FleetError::NoCopy(id))?;
+                let files = self.share_revision(store, &kept).await?;
+                limited(self.rename(lease, Owner::Revision(id.0), &files)).await?;
+                has_restored = true;
+            }
+            if let (true, Some(number)) = (row.get("of_image"), row.get("image")) {
+                let image: Image = serde_json::from_str(row.get("document"))
+                    .map_err(StoreError::encode("an image"))?;
+                let parts = self.share_image(store, &image).await?;
+                limited(self.rename(lease, Owner::Image(number), &parts)).await?;
+                has_restored = true;
+            }
+        }
+        Ok(has_restored)
+    }
+
+    /// Looks for the objects of a track in the bucket: where one is lost, others are.
+    async fn find_lost(&self, lease: Lease) -> Result<(), FleetError> {
+        let query = sqlx::query(NAMED).bind(lease.track.0).bind(format());
+        for row in &self.rows("list the objects of a catalog", query).await? {
+            let bytes: &[u8] = row.get("digest");
+            let Ok(digest) = <[u8; 32]>::try_from(bytes) else {
+                continue;
+            };
+            let incarnation: i64 = row.get("incarnation");
+            let key = key(&Digest::from_bytes(digest), incarnation);
+            if !self.bucket.lists(&key).await? {
+                let statement = "UPDATE objects SET state = 'lost'
+                    WHERE digest = $1 AND incarnation = $2 AND state = 'there'";
+                let statement = sqlx::query(statement).bind(bytes).bind(incarnation);
+                self.execute("note a lost object", statement).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Names the objects that have the bytes now.
+    async fn rename(&self, lease: Lease, owner: Owner, objects: &Shared) -> Result<(), FleetError> {
+        let action = "name objects that were uploaded again";
+        let mut session = self.session(action).await?;
+        let begun = session.begin().await;
+        let mut transaction = begun.map_err(FleetError::sql(action))?;
+        fence(&mut transaction, lease).await?;
+        touch(&mut transaction, objects.0.iter()).await?;
+        for object in &objects.0 {
+            let digest = &object.digest.as_bytes()[..];
+            let statement = match owner {
+                Owner::Revision(id) => sqlx::query(
+                    "UPDATE files SET incarnation = $1 WHERE digest = $2 AND revision = $3
+                     AND format = $4",
+                )
+                .bind(object.incarnation)
+                .bind(digest)
+                .bind(id)
+                .bind(format()),
+                Owner::Image(number) => sqlx::query(
+                    "UPDATE image_parts SET incarnation = $1 WHERE digest = $2 AND image = $3",
+                )
+                .bind(object.incarnation)
+                .bind(digest)
+                .bind(number),
+            };
+            let done = statement.execute(&mut *transaction).await;
+            done.map_err(FleetError::sql(action))?;
+            if matches!(owner, Owner::Revision(_)) {
+                let statement = sqlx::query(RENAME_OUTLINE);
+                let statement = statement.bind(object.incarnation).bind(digest);
+                let done = statement.execute(&mut *transaction).await;
+                done.map_err(FleetError::sql(action))?;
+            }
+        }
+        let digests: Vec<Vec<u8>> = objects
+            .0
+            .iter()
+            .map(|object| object.digest.as_bytes().to_vec())
+            .collect();
+        let done = sqlx::query(FORGET_LOST).bind(digests);
+        let done = done.execute(&mut *transaction).await;
+        done.map_err(FleetError::sql(action))?;
+        let committed = transaction.commit().await;
+        committed.map_err(FleetError::sql(action))?;
+        session.release();
+        Ok(())
+    }
+}
+
+/// Whose objects are named.
+#[derive(Clone, Copy)]
+enum Owner {
+    Revision(i64),
+    Image(i64),
+}

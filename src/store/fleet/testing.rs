@@ -1,0 +1,36 @@
+//! For tests of what uses a fleet.
+
+use crate::objects::{self, AccessKey, CredentialSource};
+use crate::store::fleet::{Fleet, GenerationId, Settings, TrackId};
+
+/// A fleet whose database and bucket do not exist. Nothing is asked until it is used.
+///
+/// # Panics
+/// Never: its settings are constants that can be used.
+pub fn unreachable() -> Fleet {
+    let settings = Settings {
+        database: "postgres://a@127.0.0.1:1/a".parse().unwrap(),
+        password_file: None,
+        ca_files: Vec::new(),
+        objects: objects::Settings {
+            location: "s3://bucket/a?endpoint=http://127.0.0.1:1".parse().unwrap(),
+            credentials: CredentialSource::Key(AccessKey {
+                id: "a".into(),
+                secret: "a".into(),
+                token: None,
+            }),
+            ca_files: Vec::new(),
+        },
+        name: "a".into(),
+        stale: None,
+    };
+    Fleet::open(&settings).unwrap()
+}
+
+/// A generation of some track.
+pub fn generation_id(number: i64) -> GenerationId {
+    GenerationId {
+        track: TrackId(1),
+        number,
+    }
+}

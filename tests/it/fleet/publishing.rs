@@ -1,0 +1,286 @@
+//! What a publication checks in the database, with several replicas in one process.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use almanac::store::fleet::{
+    Fleet, FleetError, GenerationId, Lease, Prepared, Publication, ReplicaId, Shared as Objects,
+    SourceRevision, TrackId,
+};
+use almanac::store::{Counts, Image, ImageKind, Revision, RevisionId, SourceIdentity};
+use images::digest::Digest;
+
+use super::{Shared, fleet};
+use crate::support::postgres;
+
+/// A replica.
+struct Member {
+    fleet: Fleet,
+    me: ReplicaId,
+    track: TrackId,
+}
+
+impl Member {
+    async fn join(shared: &Shared) -> Self {
+        Self::join_for(shared, "a").await
+    }
+
+    async fn join_for(shared: &Shared, catalog: &str) -> Self {
+        let fleet = fleet(shared);
+        let me = fleet.join().await.unwrap();
+        let track = fleet.track(&catalog.parse().unwrap(), "origin").await;
+        let track = track.unwrap();
+        Self { fleet, me, track }
+    }
+
+    /// Lives on, as one that serves everything or not.
+    async fn beat(&self, ready: bool, troubled: bool) {
+        let tracks = [self.track];
+        let beat = self.fleet.beat(self.me, ready, troubled, &tracks).await;
+        assert_eq!(beat.unwrap().unwrap().known, 1);
+    }
+
+    async fn take(&self) -> Lease {
+        self.beat(true, false).await;
+        let taken = self.fleet.take(self.me, &[self.track], 1).await.unwrap();
+        taken[0]
+    }
+
+    async fn prepare(&self, lease: Lease, number: u32) -> Result<GenerationId, FleetError> {
+        self.prepare_of(lease, number, &[]).await
+    }
+
+    async fn prepare_of(
+        &self,
+        lease: Lease,
+        number: u32,
+        sources: &[SourceRevision],
+    ) -> Result<GenerationId, FleetError> {
+        let revision = revision(number);
+        let files = Objects::default();
+        let resolved = i64::from(number) * 1_000_000;
+        let publication = Publication {
+            lease,
+            revision: &revision,
+            sources,
+            files: &files,
+            image: None,
+            past: None,
+            resolved: Some(resolved),
+        };
+        let prepared = self.fleet.prepare_revisions(&[publication]).await;
+        prepared.map(|ids| ids[0])
+    }
+
+    async fn prepare_image(
+        &self,
+        lease: Lease,
+        number: u32,
+    ) -> Result<Option<GenerationId>, FleetError> {
+        let image = Image {
+            kind: ImageKind::Slim,
+            origin: None,
+            tags: BTreeMap::new(),
+            manifests: Vec::new(),
+            blobs: Vec::new(),
+            signed: None,
+        };
+        let (id, parts) = (revision(number).id, Objects::default());
+        self.fleet.prepare_image(lease, id, &image, &parts).await
+    }
+
+    async fn turn(&self, lease: Lease, id: GenerationId) -> Result<bool, FleetError> {
+        self.fleet.turn(lease, id, notice).await
+    }
+}
+
+fn notice(prepared: Prepared) -> Option<Duration> {
+    (prepared.having >= prepared.replicas).then_some(Duration::ZERO)
+}
+
+fn revision(number: u32) -> Revision {
+    Revision {
+        id: number.to_string().parse().unwrap(),
+        catalog: "a".parse().unwrap(),
+        identity: SourceIdentity::from_text("file:/a"),
+        digest: Digest::of(b"source"),
+        content: Digest::of(b"content"),
+        modified: UNIX_EPOCH,
+        committed: UNIX_EPOCH,
+        counts: Counts::default(),
+        files: std::sync::Arc::default(),
+        damaged: false,
+    }
+}
+
+fn run(work: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(work);
+}
+
+#[test]
+fn an_image_of_a_replaced_revision_makes_no_generation() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let member = Member::join(&shared).await;
+        let lease = member.take().await;
+        let first = member.prepare(lease, 1).await.unwrap();
+        assert_eq!(first.number, 1);
+        member.prepare(lease, 2).await.unwrap();
+        // It took long to make.
+        assert_eq!(member.prepare_image(lease, 1).await.unwrap(), None);
+        let image = member.prepare_image(lease, 2).await.unwrap().unwrap();
+        assert_eq!(image.number, 3);
+        let found = member.fleet.generations(&[member.track]).await.unwrap();
+        let last = found.last().unwrap();
+        assert_eq!((last.id, last.revision), (image, revision(2).id));
+        // An image is no word of the source.
+        assert_eq!(last.resolved, Some(2_000_000));
+    });
+}
+
+#[test]
+fn a_curated_revision_of_replaced_sources_makes_no_generation() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let source = Member::join(&shared).await;
+        let curated = Member::join_for(&shared, "ours").await;
+        let (lease, other) = (source.take().await, curated.take().await);
+        let publish = async |number| {
+            let id = source.prepare(lease, number).await.unwrap();
+            source.fleet.leave_receipt(source.me, id).await.unwrap();
+            assert!(source.turn(lease, id).await.unwrap());
+        };
+        let made_of = |number| SourceRevision {
+            track: source.track,
+            revision: revision(number).id,
+            content: revision(number).content.to_string(),
+        };
+        let count = || shared.postgres.ask("SELECT count(*) FROM revisions");
+        // Nothing of the source is current yet.
+        let early = curated.prepare_of(other, 10, &[made_of(1)]).await;
+        assert!(matches!(early, Err(FleetError::Replaced)), "{early:?}");
+        publish(1).await;
+        curated.prepare_of(other, 11, &[made_of(1)]).await.unwrap();
+        // What is announced replaces nothing before its moment is set.
+        let next = source.prepare(lease, 2).await.unwrap();
+        curated.prepare_of(other, 12, &[made_of(1)]).await.unwrap();
+        source.fleet.leave_receipt(source.me, next).await.unwrap();
+        assert!(source.turn(lease, next).await.unwrap());
+        let before = count();
+        let late = curated.prepare_of(other, 13, &[made_of(1)]).await;
+        assert!(matches!(late, Err(FleetError::Replaced)), "{late:?}");
+        let mut reused = made_of(2);
+        reused.content = Digest::of(b"of another revision with its number").to_string();
+        let late = curated.prepare_of(other, 13, &[reused]).await;
+        assert!(matches!(late, Err(FleetError::Replaced)), "{late:?}");
+        assert_eq!(count(), before, "nothing of it stays");
+        curated.prepare_of(other, 13, &[made_of(2)]).await.unwrap();
+    });
+}
+
+#[test]
+fn a_former_holder_publishes_nothing() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let (former, next) = (Member::join(&shared).await, Member::join(&shared).await);
+        let old = former.take().await;
+        let id = former.prepare(old, 1).await.unwrap();
+        former.fleet.leave_receipt(former.me, id).await.unwrap();
+        let paused = "UPDATE replicas SET expires = clock_timestamp() - interval '1 second'";
+        shared.postgres.ask(paused);
+        let new = next.take().await;
+        former.beat(true, false).await;
+        next.fleet.leave_receipt(next.me, id).await.unwrap();
+
+        let refused = [
+            former.prepare(old, 2).await.map(drop),
+            former.prepare_image(old, 1).await.map(drop),
+            former.turn(old, id).await.map(drop),
+        ];
+        for refused in refused {
+            assert!(matches!(refused, Err(FleetError::Fenced)), "{refused:?}");
+        }
+        let turned = "SELECT count(*) FROM generations WHERE flips IS NOT NULL";
+        assert_eq!(shared.postgres.ask(turned), "0");
+        assert!(next.turn(new, id).await.unwrap());
+        assert_eq!(shared.postgres.ask(turned), "1");
+    });
+}
+
+#[test]
+fn a_moment_waits_for_a_replica_that_became_ready_meanwhile() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let (holder, other) = (Member::join(&shared).await, Member::join(&shared).await);
+        let lease = holder.take().await;
+        other.beat(false, false).await;
+        let id = holder.prepare(lease, 1).await.unwrap();
+        holder.fleet.leave_receipt(holder.me, id).await.unwrap();
+        let prepared = async || {
+            let prepared = holder.fleet.prepared(holder.me, id).await.unwrap();
+            (prepared.replicas, prepared.having)
+        };
+        assert_eq!(prepared().await, (1, 1));
+        other.beat(true, false).await;
+        assert!(!holder.turn(lease, id).await.unwrap());
+        // Where nobody serves everything, each may have clients.
+        holder.beat(false, false).await;
+        other.beat(false, false).await;
+        assert_eq!(prepared().await, (2, 1));
+        other.fleet.leave_receipt(other.me, id).await.unwrap();
+        assert!(holder.turn(lease, id).await.unwrap());
+    });
+}
+
+#[test]
+fn a_replica_whose_passes_fail_for_its_own_reasons_gets_no_catalog_of_another() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let (holder, other) = (Member::join(&shared).await, Member::join(&shared).await);
+        let lease = holder.take().await;
+        let has_taker = async || holder.fleet.has_taker(lease, usize::MAX).await.unwrap();
+        other.beat(true, true).await;
+        assert!(!has_taker().await);
+        other.beat(true, false).await;
+        assert!(has_taker().await);
+    });
+}
+
+#[test]
+fn numbers_go_on_above_those_that_replicas_have() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let fleet = fleet(&shared);
+        let next = async |last: &str| {
+            let last: RevisionId = last.parse().unwrap();
+            let number = fleet.next_revision(&"a".parse().unwrap(), last).await;
+            number.unwrap().id.to_string()
+        };
+        assert_eq!(next("0").await, "1");
+        // The database has lost them.
+        assert_eq!(next("100").await, "101");
+        assert_eq!(next("7").await, "102");
+    });
+}

@@ -1,0 +1,210 @@
+//! What a replica does about files and objects that are damaged or gone.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use super::{Following, REPOSITORY, push, replicas, status_of, until, until_all_at, until_waiting};
+use crate::support::almanac::{Almanac, LONG_PATIENCE, following};
+use crate::support::catalog::{Catalog, Format};
+use crate::support::http::get;
+
+fn text(package: &str) -> String {
+    Catalog::one(package).text(Format::JsonLines)
+}
+
+/// Opens a stored file, which is read-only. In place: the replica has mapped it, and
+/// a cut file would end it.
+fn open(path: &Path) -> File {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    File::options().write(true).open(path).unwrap()
+}
+
+fn damage(path: &Path) {
+    let first = fs::read(path).unwrap()[0];
+    open(path).write_all(&[first ^ 1]).unwrap();
+}
+
+/// The catalogs that a replica says it lacks.
+fn behind(replica: &mut Almanac) -> serde_json::Value {
+    status_of(replica)["behind"].clone()
+}
+
+#[test]
+fn damaged_files_of_a_replica_are_fetched_again() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    let mut replica = replicas.remove(0);
+    // The fleet brings it, not the source.
+    upstream.misbehave(|behaviour| behaviour.status = Some(503));
+    let id = replica.status("a")["revision"]["id"].to_string();
+    let file = replica.program.data().join("revisions").join(id);
+    let file = file.join("metas.jsonl");
+    let until_repaired = |replica: &mut Almanac| {
+        replica.until_within(LONG_PATIENCE, "a", "the repair", |status| {
+            status["damage"]["repair"] == "done" && status["state"] == "serving"
+        });
+        assert_eq!(replica.all("a").text(), text("first"));
+        until("the end", || {
+            let status = status_of(replica);
+            status["behind"] == serde_json::json!([]) && status["waits"] == serde_json::json!({})
+        });
+    };
+    shared.objects.lie(|lies| lies.gone = true);
+    damage(&file);
+    // Others should get its clients.
+    until("the damage", || {
+        behind(&mut replica) == serde_json::json!(["a"])
+    });
+    // The bucket breaks each connection.
+    until_waiting(&mut replica, "s3://");
+    shared.objects.behave();
+    until_repaired(&mut replica);
+    // As often as it is damaged.
+    let damages = replica.status("a")["damage"]["found"].clone();
+    damage(&file);
+    replica.until_within(LONG_PATIENCE, "a", "the damage", |status| {
+        status["damage"]["found"] != damages
+    });
+    until_repaired(&mut replica);
+}
+
+#[test]
+fn damaged_blobs_of_a_replica_are_fetched_again_and_nothing_else() {
+    let Some(Following {
+        shared,
+        upstream: _upstream,
+        mut replicas,
+        ..
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    let mut replica = replicas.remove(0);
+    let pulled = replica.until_pullable("a");
+    let digest = pulled.header("docker-content-digest").unwrap().to_owned();
+    let hex = digest.strip_prefix("sha256:").unwrap();
+    let blob = replica.program.data().join("blobs/sha256").join(hex);
+
+    // The bucket is away: the files of the revision stay.
+    shared.objects.lie(|lies| lies.gone = true);
+    let id = replica.status("a")["revision"]["id"].to_string();
+    let metas = replica.program.data().join("revisions").join(id);
+    let metas = metas.join("metas.jsonl");
+    let written = || fs::metadata(&metas).unwrap().modified().unwrap();
+    let before = written();
+    damage(&blob);
+    until("the damage", || {
+        // A client may notice it first.
+        let _ = get(replica.program.address("http"), "/v2/a/manifests/latest");
+        let log = replica.program.log();
+        log.contains("does not have its digest")
+    });
+    assert_eq!(replica.all("a").text(), text("first"));
+    shared.objects.behave();
+    let is_whole = |replica: &mut Almanac| {
+        let reply = get(replica.program.address("http"), "/v2/a/manifests/latest");
+        reply.is_ok_and(|reply| reply.status == 200 && reply.body == pulled.body)
+    };
+    until("another copy", || is_whole(&mut replica));
+    assert_eq!(written(), before);
+
+    // One of another length is found at a start.
+    replica.program.kill9();
+    open(&blob).set_len(1).unwrap();
+    replica.program.restart();
+    until("another copy", || is_whole(&mut replica));
+}
+
+#[test]
+fn a_holder_that_cannot_open_the_current_generation_turns_the_next_one() {
+    let Some(Following {
+        shared,
+        upstream,
+        replicas: mut before,
+        ..
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    let second = push(&upstream, "second");
+    until_all_at(&mut before, "a", &second.digest());
+    before[0].program.kill9();
+    // As if it had ended between the announcement and its moment.
+    shared.postgres.ask(
+        "DELETE FROM replicas; UPDATE fleet SET change = change + 1;
+         UPDATE generations SET flips = NULL
+         WHERE revision = (SELECT max(revision) FROM generations)",
+    );
+    let lost = shared.postgres.ask(
+        "WITH named AS (SELECT revision, encode(digest, 'hex') || '-' || incarnation AS name
+           FROM files)
+         SELECT name FROM named WHERE revision = (SELECT min(revision) FROM generations)
+         EXCEPT SELECT name FROM named WHERE revision = (SELECT max(revision) FROM generations)",
+    );
+    assert!(!lost.is_empty());
+    let is_lost = |key: &str| lost.lines().any(|name| key.ends_with(name));
+    shared.objects.remove(is_lost);
+
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut next = replicas(&shared, &config, 1);
+    until_all_at(&mut next, "a", &second.digest());
+    assert_eq!(next[0].all("a").text(), text("second"));
+    next[0].program.wait_until_ready();
+}
+
+#[test]
+fn replicas_go_on_when_the_row_of_the_fleet_is_back() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(2)
+    else {
+        return;
+    };
+    shared
+        .postgres
+        .ask("CREATE TABLE saved AS SELECT * FROM fleet; DELETE FROM fleet");
+    for replica in &mut replicas {
+        until("the reason", || {
+            let error = status_of(replica)["error"].take();
+            error
+                .as_str()
+                .is_some_and(|error| error.contains("has lost its row"))
+        });
+    }
+    shared.postgres.ask("INSERT INTO fleet SELECT * FROM saved");
+    let second = push(&upstream, "second");
+    until_all_at(&mut replicas, "a", &second.digest());
+}
+
+#[test]
+fn a_catalog_that_a_failover_lost_is_published_again() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(2)
+    else {
+        return;
+    };
+    shared.postgres.ask(
+        "DELETE FROM generations; DELETE FROM images; DELETE FROM tracks; DELETE FROM history;
+         ALTER SEQUENCE revisions_id_seq RESTART",
+    );
+    let turned = "SELECT count(*) > 0 FROM generations WHERE flips IS NOT NULL";
+    shared.postgres.until(turned, "t");
+    let second = push(&upstream, "second");
+    until_all_at(&mut replicas, "a", &second.digest());
+}

@@ -22,10 +22,25 @@ pub(super) use help_of_reading;
 
 /// Stands for an option `--output` that has tables.
 const TABLE: &str = "output table";
+/// Stands for the settings of a fleet, which have no flags: others can read command lines.
+const FLEET: &str = "fleet";
+/// The commands that use the database or the bucket of a fleet.
+const OF_FLEET: [&str; 4] = ["serve", "export", "import", "migrate"];
 
-/// Variables that are no settings, each with the option whose commands read it and
-/// its meaning.
+/// Variables without a flag, each with the option whose commands read it and its
+/// meaning.
 const OTHERS: &[(&str, &str, &str)] = &[
+    (
+        FLEET,
+        "ALMANAC_DATABASE",
+        "postgres://USER@HOST/DATABASE, of a fleet",
+    ),
+    (FLEET, "ALMANAC_OBJECTS", "s3://BUCKET[/PREFIX], of a fleet"),
+    (
+        FLEET,
+        "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN",
+        "key of the bucket, without credentials_file",
+    ),
     ("token-file", "ALMANAC_TOKEN", "the bearer token for a URL"),
     (
         "token-file",
@@ -86,7 +101,7 @@ fn has_table(argument: &clap::Arg) -> bool {
 
 /// The variables, one line each.
 fn variables(command: &clap::Command) -> String {
-    let options: Vec<&str> = (command.get_arguments())
+    let mut options: Vec<&str> = (command.get_arguments())
         .map(|argument| match argument.get_long() {
             Some("output") if has_table(argument) => TABLE,
             Some(long) => long,
@@ -95,6 +110,9 @@ fn variables(command: &clap::Command) -> String {
             None => "",
         })
         .collect();
+    if OF_FLEET.contains(&command.get_name()) {
+        options.push(FLEET);
+    }
     let mut lines: Vec<(&str, String)> = Vec::new();
     for option in &options {
         if let Some((name, form)) = Environment::variable_of(option) {

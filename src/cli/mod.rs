@@ -158,4 +158,32 @@ mod tests {
         }
         assert!(checked > 50, "only {checked} options have variables");
     }
+
+    #[test]
+    fn the_help_of_serve_names_the_variables_of_all_settings() {
+        let mut command = Arguments::command();
+        command.build();
+        let help = |command: &mut clap::Command, name: &str| {
+            let command = command.find_subcommand_mut(name).unwrap();
+            command.render_long_help().to_string()
+        };
+        let serve = help(&mut command, "serve");
+        for name in Environment::of_settings() {
+            let mut lines = serve.lines().map(str::split_whitespace);
+            let is_listed = lines.any(|mut words| words.next() == Some(name));
+            assert!(is_listed, "{name}: {serve}");
+        }
+        // Those of a fleet have no flags.
+        for (name, is_of_fleet) in [
+            ("export", true),
+            ("import", true),
+            ("migrate", true),
+            ("prune", false),
+        ] {
+            let help = help(&mut command, name);
+            for variable in ["ALMANAC_DATABASE", "ALMANAC_OBJECTS", "AWS_ACCESS_KEY_ID"] {
+                assert_eq!(help.contains(variable), is_of_fleet, "{name}: {variable}");
+            }
+        }
+    }
 }

@@ -111,6 +111,12 @@ impl Environment {
         Some((name, form))
     }
 
+    /// The variables of all settings.
+    #[cfg(test)]
+    pub(crate) fn of_settings() -> impl Iterator<Item = &'static str> {
+        VARIABLES.iter().map(|(name, ..)| *name)
+    }
+
     /// The value of a variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         let value = self.0.get(OsStr::new(name))?;

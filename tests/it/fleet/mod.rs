@@ -6,6 +6,7 @@ mod objects;
 mod publishing;
 mod repairs;
 mod replicas;
+mod stale;
 mod starts;
 
 use std::time::{Duration, Instant};
@@ -26,6 +27,9 @@ use crate::support::upstream::Upstream;
 
 /// Where the image of the catalog `a` lies.
 const REPOSITORY: &str = "catalogs/a";
+
+/// Asks for the name of the replica that follows the only catalog.
+const HOLDER: &str = "SELECT r.name FROM leases l JOIN replicas r ON r.id = l.holder";
 
 /// A database and a bucket.
 struct Shared {

@@ -1,8 +1,8 @@
 //! Three replicas: one follows a catalog, all serve it.
 
 use super::{
-    Following, REPOSITORY, Shared, credentials, push, replicas, status_of, until, until_all_at,
-    until_at, until_waiting,
+    Following, HOLDER, REPOSITORY, Shared, credentials, push, replicas, status_of, until,
+    until_all_at, until_at, until_waiting,
 };
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
@@ -11,8 +11,6 @@ use crate::support::postgres::{self, Postgres};
 use crate::support::program::Start;
 use crate::support::relay::Relay;
 use crate::support::upstream::Upstream;
-
-const HOLDER: &str = "SELECT r.name FROM leases l JOIN replicas r ON r.id = l.holder";
 
 fn entity_tag(replica: &mut Almanac, coding: &str) -> (String, Vec<u8>) {
     let address = replica.program.address("http");
@@ -149,59 +147,6 @@ fn another_replica_follows_when_the_holder_is_killed() {
     let kept = "SELECT count(*) FROM leases WHERE holder NOT IN (SELECT id FROM replicas)";
     assert_eq!(shared.postgres.ask(kept), "0");
     shared.postgres.until(HOLDER, &holder);
-}
-
-/// Between an announcement and its moment, which others hold up.
-#[test]
-fn a_holder_that_was_stopped_publishes_nothing_when_it_goes_on() {
-    let Some(Following {
-        shared,
-        upstream,
-        mut replicas,
-        ..
-    }) = Following::start(2)
-    else {
-        return;
-    };
-    // So many that the two are never half.
-    shared.postgres.ask(
-        "INSERT INTO replicas (name, version, format, wants, ready, expires)
-         SELECT 'other', '0', 0, ARRAY[id], true, clock_timestamp() + interval '1 hour'
-         FROM tracks, generate_series(1, 3)",
-    );
-    let ready = "SELECT count(*) FROM replicas WHERE ready AND name <> 'other'";
-    shared.postgres.until(ready, "2");
-    let second = push(&upstream, "second");
-    let receipts = "SELECT count(*) FROM receipts JOIN generations USING (track, number)
-                    WHERE flips IS NULL";
-    shared.postgres.until(receipts, "2");
-    // Those that get lost are left again.
-    shared.postgres.ask("DELETE FROM receipts");
-    shared.postgres.until(receipts, "2");
-
-    let holder = shared.postgres.ask(HOLDER);
-    let mut stopped = replicas.swap_remove(holder.parse().unwrap());
-    stopped.program.signal("STOP");
-    until("another holder", || {
-        let now = shared.postgres.ask(HOLDER);
-        !now.is_empty() && now != holder
-    });
-    let others = "DELETE FROM replicas WHERE name = 'other'";
-    shared.postgres.ask(others);
-    // The next one goes on with what was announced.
-    until_all_at(&mut replicas, "a", &second.digest());
-    let third = push(&upstream, "third");
-    until_all_at(&mut replicas, "a", &third.digest());
-    let number = "SELECT max(number) FROM generations";
-    let last = shared.postgres.ask(number);
-
-    stopped.program.signal("CONT");
-    until_at(&mut stopped, "a", &third.digest());
-    assert_eq!(shared.postgres.ask(number), last);
-    // Only the epochs of holders, in their order.
-    let order = "SELECT count(*) FROM generations a JOIN generations b USING (track)
-                 WHERE a.number < b.number AND a.epoch > b.epoch";
-    assert_eq!(shared.postgres.ask(order), "0");
 }
 
 #[test]

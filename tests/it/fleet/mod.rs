@@ -1,5 +1,6 @@
 //! Several replicas over a real `PostgreSQL` and a store of objects.
 
+mod access;
 mod archives;
 mod content;
 mod objects;

@@ -1,8 +1,8 @@
-//! Clients that ask replicas in turns, as behind a balancer, and compare the answers.
+//! Clients that ask replicas through a proxy, in turns, and compare the answers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,9 @@ use almanac::proto::{ListPackageRequest, PackageName};
 use http::uri::PathAndQuery;
 use tonic::transport::Endpoint;
 
-use crate::fleet::{Place, Places};
+use crate::fleet::Places;
 use crate::known::Known;
+use crate::proxy::Proxy;
 use crate::support::http::{Reply, ask, get};
 
 const CLIENTS: usize = 50;
@@ -26,24 +27,21 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// Starts them. They ask so many replicas in turns.
-    pub(crate) fn start(known: &Arc<Known>, places: &Arc<Places>, replicas: usize) -> Self {
+    /// Starts them before the replicas in rotation.
+    pub(crate) fn start(known: &Arc<Known>, places: &Arc<Places>) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let turn = Arc::new(AtomicUsize::new(0));
+        let proxy = Arc::new(Proxy::start(places));
         let client = |number: usize| {
             let (known, places) = (Arc::clone(known), Arc::clone(places));
-            let (over, turn) = (Arc::clone(&over), Arc::clone(&turn));
+            let (over, proxy) = (Arc::clone(&over), Arc::clone(&proxy));
             thread::spawn(move || {
                 thread::sleep(PAUSE.mul_f64(number as f64 / CLIENTS as f64));
                 while !over.load(Ordering::Relaxed) {
-                    let place = places.get(turn.fetch_add(1, Ordering::Relaxed) % replicas);
-                    if let Some(place) = place {
-                        let other = places.get(turn.load(Ordering::Relaxed) % replicas);
-                        let asked = request(number, &known, place, other.unwrap_or(place));
-                        if let Err(failure) = asked {
-                            let (place, problem) = *failure;
-                            known.failed(!places.has(place), problem);
-                        }
+                    if let Err(problem) = request(number, &known, &proxy) {
+                        // Only a connection to a replica that was killed may fail.
+                        let place = proxy.carried(number);
+                        let is_excused = place.is_some_and(|place| !places.has(place));
+                        known.failed(is_excused, problem);
                     }
                     thread::sleep(PAUSE);
                 }
@@ -63,43 +61,35 @@ impl Clients {
     }
 }
 
-/// One request, or two where a tag leads to a digest. An error names the replica.
-fn request(
-    number: usize,
-    known: &Known,
-    place: Place,
-    other: Place,
-) -> Result<(), Box<(Place, String)>> {
+/// One request, or two where a tag leads to a digest.
+fn request(number: usize, known: &Known, proxy: &Proxy) -> Result<(), String> {
     let asked = Instant::now();
+    let http = proxy.http(number);
     match number % 4 {
         0 => {
-            let reply = good(get(place.http, "/catalogs/a/api/v1/all"));
-            let text = reply.map_err(|error| Box::new((place, error)))?.text();
+            let text = good(get(http, "/catalogs/a/api/v1/all"))?.text();
             known.take(asked, |variant| variant.text == text);
         }
         1 => {
             let headers = [("Accept-Encoding", "gzip")];
-            let reply = ask(place.http, "GET", "/catalogs/a/api/v1/all", &headers, b"");
-            let reply = good(reply).map_err(|error| Box::new((place, error)))?;
+            let reply = good(ask(http, "GET", "/catalogs/a/api/v1/all", &headers, b""))?;
             let unpacked = flate2::read::MultiGzDecoder::new(&reply.body[..]);
             let text = if reply.header("content-encoding") == Some("gzip") {
-                std::io::read_to_string(unpacked)
-                    .map_err(|error| Box::new((place, error.to_string())))?
+                std::io::read_to_string(unpacked).map_err(|error| error.to_string())?
             } else {
                 reply.text()
             };
             known.take(asked, |variant| variant.text == text);
         }
         2 => {
-            let names = packages(place.grpc).map_err(|error| Box::new((place, error)))?;
+            let names = packages(proxy.grpc(number))?;
             known.take(asked, |variant| variant.packages == names);
         }
         _ => {
-            let tag = good(get(place.http, "/v2/a/manifests/latest"));
-            let tag = tag.map_err(|error| Box::new((place, error)))?;
+            let tag = good(get(http, "/v2/a/manifests/latest"))?;
             let digest = tag.header("docker-content-digest").unwrap_or_default();
-            let path = format!("/v2/a/manifests/{digest}");
-            let pulled = good(get(other.http, &path)).map_err(|error| Box::new((other, error)))?;
+            // Another replica has the next turn.
+            let pulled = good(get(http, &format!("/v2/a/manifests/{digest}")))?;
             if pulled.body != tag.body {
                 known.wrong(format!("{digest} has other bytes elsewhere"));
             }

@@ -25,7 +25,7 @@ pub(crate) fn run(minutes: u64, seed: u64) -> bool {
         let place = fleet.place(number);
         places.set(number, Some(place));
     }
-    let clients = Clients::start(&known, &places, REPLICAS);
+    let clients = Clients::start(&known, &places);
     let end = Instant::now() + Duration::from_secs(60 * minutes);
     let mut counts = BTreeMap::new();
     let mut holders = Holders::default();
@@ -38,10 +38,12 @@ pub(crate) fn run(minutes: u64, seed: u64) -> bool {
         let kind = match random.u32(..10) {
             0..4 => {
                 let number = random.usize(..REPLICAS);
-                places.set(number, None);
+                places.kill(number);
                 fleet.replicas[number].program.kill9();
                 holders.look(&fleet, &known);
                 pause(&mut random, 6.0);
+                // It accepts connections again before it is ready.
+                places.set(number, None);
                 fleet.replicas[number].program.restart();
                 let place = fleet.place(number);
                 until_ready(place);

@@ -28,7 +28,14 @@ pub(crate) struct Fleet {
 
 /// Where the replicas are that clients may ask.
 #[derive(Default)]
-pub(crate) struct Places(Mutex<Vec<Option<Place>>>);
+pub(crate) struct Places(Mutex<Rotation>);
+
+#[derive(Default)]
+struct Rotation {
+    replicas: Vec<Option<Place>>,
+    /// Those that are killed, or will be in a moment.
+    killed: Vec<Place>,
+}
 
 /// A replica that runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,27 +48,41 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Place>>> {
+    fn lock(&self) -> MutexGuard<'_, Rotation> {
         self.0.lock().unwrap()
     }
 
     /// The place of a replica, when clients may ask it.
     pub(crate) fn get(&self, number: usize) -> Option<Place> {
-        self.lock().get(number).copied().flatten()
+        self.lock().replicas.get(number).copied().flatten()
     }
 
-    /// Whether a replica is still there.
+    /// The replicas that clients may ask.
+    pub(crate) fn rotation(&self) -> Vec<Place> {
+        self.lock().replicas.iter().flatten().copied().collect()
+    }
+
+    /// Whether a replica is in rotation, and alive.
     pub(crate) fn has(&self, place: Place) -> bool {
-        self.lock().contains(&Some(place))
+        let rotation = self.lock();
+        rotation.replicas.contains(&Some(place)) && !rotation.killed.contains(&place)
+    }
+
+    /// Notes that a replica is about to be killed. It stays in rotation: a proxy finds that
+    /// it accepts no connection.
+    pub(crate) fn kill(&self, number: usize) {
+        let mut rotation = self.lock();
+        let place = rotation.replicas.get(number).copied().flatten();
+        rotation.killed.extend(place);
     }
 
     /// Opens or closes a replica for clients.
     pub(crate) fn set(&self, number: usize, place: Option<Place>) {
-        let mut places = self.lock();
-        if places.len() <= number {
-            places.resize(number + 1, None);
+        let replicas = &mut self.lock().replicas;
+        if replicas.len() <= number {
+            replicas.resize(number + 1, None);
         }
-        places[number] = place;
+        replicas[number] = place;
     }
 }
 

@@ -34,6 +34,7 @@ mod faults;
 mod fleet;
 mod known;
 mod measure;
+mod proxy;
 
 use std::process::ExitCode;
 

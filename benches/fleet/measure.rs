@@ -30,7 +30,7 @@ pub(crate) fn publications(count: u64) -> bool {
         let place = fleet.place(number);
         places.set(number, Some(place));
     }
-    let clients = Clients::start(&known, &places, REPLICAS);
+    let clients = Clients::start(&known, &places);
     let (mut lasts, mut apart, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
     let mut puts = Vec::new();
     for number in 0..count {

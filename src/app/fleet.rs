@@ -16,6 +16,7 @@ use crate::ingest::{self, Membership};
 use crate::snapshot::FleetStatus;
 use crate::store::Store;
 use crate::store::fleet::{Fleet, FleetError, Settings, check_owner};
+use ::images::layers::Limits;
 
 /// How long a start waits for the database and the bucket.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -163,10 +164,11 @@ pub async fn import_into_fleet(
 pub async fn export_of_fleet(
     settings: &Settings,
     export: &Export,
+    limits: &Limits,
     progress: &Progress,
 ) -> Result<Exported, ArchiveError> {
     let fleet = Fleet::open(settings)?;
-    let exported = archive::export_of_fleet(&fleet, export, progress).await;
+    let exported = archive::export_of_fleet(&fleet, export, limits, progress).await;
     fleet.close().await;
     exported
 }

@@ -102,10 +102,11 @@ impl Arguments {
         };
         let progress = progress::progress();
         let fleet = settings.fleet(environment).map_err(Failure::usage)?;
+        let limits = settings.limits.unwrap_or_default().resolve();
         let work = async {
             match fleet {
                 Some(fleet) if !Store::is_in(&export.data) => {
-                    app::export_of_fleet(&fleet, &export, &progress).await
+                    app::export_of_fleet(&fleet, &export, &limits, &progress).await
                 }
                 _ => archive::export(&export, &progress).await,
             }

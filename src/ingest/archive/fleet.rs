@@ -2,7 +2,8 @@
 //!
 //! Both ways go through a folder of their own, which is a node alone: what the fleet
 //! serves is fetched into it, and exported from there or imported into. An import then
-//! publishes the new revisions, as a pass does.
+//! publishes the new revisions, as a pass does. Catalogs of which the archive has nothing
+//! new stay with whoever follows them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use crate::ingest::fleet::{Visit, encode, fetch_or_build};
 use crate::ingest::followed::has_origin_of;
 use crate::ingest::source::Source;
 use crate::name::CatalogName;
-use crate::store::fleet::{Fleet, Generation, Lease, Publication, Shared, TrackId};
+use crate::store::fleet::{FileLimit, Fleet, Generation, Lease, Publication, Shared, TrackId};
 use crate::store::{
     CacheLimits, DiskError, HistoryEntry, Image, PastRevision, Revision, RevisionId, Store,
     StoreError,
@@ -51,10 +52,11 @@ pub struct FleetImport<'a> {
     pub older: bool,
 }
 
-/// Exports what a fleet serves.
+/// Exports what a fleet serves, if it is within the limits.
 pub async fn export_of_fleet(
     fleet: &Fleet,
     requested: &Export,
+    limits: &Limits,
     progress: &Progress,
 ) -> Result<Exported, ArchiveError> {
     fleet.check_database().await?;
@@ -79,7 +81,7 @@ pub async fn export_of_fleet(
         return Err(ArchiveError::EmptyFleet);
     }
     let folder = workspace(&requested.data)?;
-    fetch(fleet, folder.path(), &served, progress).await?;
+    fetch(fleet, folder.path(), limits, &served, progress).await?;
     let own = Export {
         data: folder.path().to_owned(),
         ..requested.clone()
@@ -103,17 +105,26 @@ pub async fn import_into_fleet(
         reading.await.map_err(failed)??
     };
     check_catalogs(requested, &metadata)?;
-    let folder = workspace(&requested.data)?;
-    let visit = Visit::begin(fleet).await?;
-    let import = FleetWork {
+    let mut tracks = BTreeMap::new();
+    for carried in &metadata.catalogs {
+        if let Some(configured) = requested.catalogs.get(&carried.catalog) {
+            let track = fleet.track(&carried.catalog, &configured.origin);
+            tracks.insert(track.await?, carried.catalog.clone());
+        }
+    }
+    let work = FleetWork {
         fleet,
         requested,
-        visit: &visit,
-        folder: folder.path(),
+        tracks,
         progress,
     };
-    // Boxed: its state is large.
-    let imported = Box::pin(import.run(&metadata)).await;
+    // Boxed: their states are large.
+    let compared = Box::pin(work.compare()).await?;
+    if compared.new_catalogs().next().is_none() {
+        return Ok(compared.imported);
+    }
+    let visit = Visit::begin(fleet).await?;
+    let imported = Box::pin(work.take_over(&visit, compared)).await;
     let left = visit.end().await;
     let imported = imported?;
     if let Err(error) = left {
@@ -144,9 +155,25 @@ fn check_catalogs(requested: &FleetImport<'_>, metadata: &Metadata) -> Result<()
 struct FleetWork<'a> {
     fleet: &'a Fleet,
     requested: &'a FleetImport<'a>,
-    visit: &'a Visit,
-    folder: &'a Path,
+    /// The catalogs of the archive.
+    tracks: BTreeMap<TrackId, CatalogName>,
     progress: &'a Progress,
+}
+
+/// An archive that was imported into a folder beside what the fleet serves.
+struct Compared {
+    folder: TempDir,
+    served: Vec<(CatalogName, Generation)>,
+    imported: Vec<Imported>,
+}
+
+impl Compared {
+    /// The catalogs that the archive has something new of.
+    fn new_catalogs(&self) -> impl Iterator<Item = &CatalogName> {
+        let imported = self.imported.iter();
+        let new = imported.filter(|one| one.outcome == ImportOutcome::Taken);
+        new.map(|one| &one.catalog)
+    }
 }
 
 /// A revision whose files are in the bucket.
@@ -160,44 +187,78 @@ struct Ready {
 }
 
 impl FleetWork<'_> {
-    async fn run(&self, metadata: &Metadata) -> Result<Vec<Imported>, ArchiveError> {
-        let mut tracks = BTreeMap::new();
-        for carried in &metadata.catalogs {
-            if let Some(configured) = self.requested.catalogs.get(&carried.catalog) {
-                let track = self.fleet.track(&carried.catalog, &configured.origin);
-                tracks.insert(track.await?, carried.catalog.clone());
-            }
-        }
-        // From here on nobody else publishes them, so that the compared revisions stay.
-        let ids: Vec<TrackId> = tracks.keys().copied().collect();
-        let leases = self.visit.seize(&ids).await?;
-        let of_name = |lease: &Lease| Some((tracks.get(&lease.track)?.clone(), *lease));
-        let leases: BTreeMap<_, _> = leases.iter().filter_map(of_name).collect();
-        let generations = self.fleet.generations(&ids).await?;
-        let turned = generations.into_iter().filter(|one| one.flips.is_some());
-        let served = turned.filter_map(|one| Some((tracks.get(&one.id.track)?.clone(), one)));
-        let served: Vec<_> = served.collect();
-        fetch(self.fleet, self.folder, &served, self.progress).await?;
-        let (limits, older) = (&self.requested.limits, self.requested.older);
-        let importing = import(
-            self.requested.archive,
-            self.folder,
+    /// Imports the archive into a folder that has what the fleet serves.
+    async fn compare(&self) -> Result<Compared, ArchiveError> {
+        let folder = workspace(&self.requested.data)?;
+        let served = self.served().await?;
+        let FleetImport {
+            archive,
             limits,
             older,
-            self.progress,
-        );
-        let mut imported = importing.await?;
-        let store = Store::open_with(self.folder, CacheLimits::NOTHING).await?;
-        let published = self.publish(&store, &leases, &served, &mut imported);
-        let published = published.await;
+            ..
+        } = self.requested;
+        fetch(self.fleet, folder.path(), limits, &served, self.progress).await?;
+        let imported = import(archive, folder.path(), limits, *older, self.progress).await?;
+        Ok(Compared {
+            folder,
+            served,
+            imported,
+        })
+    }
+
+    /// What the fleet serves of the catalogs.
+    async fn served(&self) -> Result<Vec<(CatalogName, Generation)>, ArchiveError> {
+        let ids: Vec<TrackId> = self.tracks.keys().copied().collect();
+        let generations = self.fleet.generations(&ids).await?;
+        let turned = generations.into_iter().filter(|one| one.flips.is_some());
+        let named = turned.filter_map(|one| Some((self.tracks.get(&one.id.track)?.clone(), one)));
+        Ok(named.collect())
+    }
+
+    /// Takes the leases of the catalogs with something new, and publishes it.
+    async fn take_over(
+        &self,
+        visit: &Visit,
+        mut compared: Compared,
+    ) -> Result<Vec<Imported>, ArchiveError> {
+        let mut leases: BTreeMap<CatalogName, Lease> = BTreeMap::new();
+        loop {
+            let new: Vec<&CatalogName> = compared.new_catalogs().collect();
+            let wanted = self
+                .tracks
+                .iter()
+                .filter(|(_, catalog)| new.contains(catalog) && !leases.contains_key(*catalog));
+            let wanted: Vec<TrackId> = wanted.map(|(track, _)| *track).collect();
+            let seized = visit.seize(&wanted).await?;
+            if seized.is_empty() {
+                break;
+            }
+            let of_name = |lease: Lease| Some((self.tracks.get(&lease.track)?.clone(), lease));
+            leases.extend(seized.into_iter().filter_map(of_name));
+            // From here on nobody else publishes these, so that what is compared stays.
+            let served = self.served().await?;
+            let held = |served: &[(CatalogName, Generation)]| {
+                let held = served.iter().filter(|(name, _)| leases.contains_key(name));
+                held.map(|(_, one)| (one.id, one.revision))
+                    .collect::<Vec<_>>()
+            };
+            if held(&served) == held(&compared.served) {
+                break;
+            }
+            compared = self.compare().await?;
+        }
+        let store = Store::open_with(compared.folder.path(), CacheLimits::NOTHING).await?;
+        let (served, imported) = (&compared.served, &mut compared.imported);
+        let published = self.publish(&store, visit, &leases, served, imported).await;
         store.close().await;
-        published.map(|()| imported)
+        published.map(|()| compared.imported)
     }
 
     /// Publishes the new revisions of the folder, under numbers of the fleet.
     async fn publish(
         &self,
         store: &Store,
+        visit: &Visit,
         leases: &BTreeMap<CatalogName, Lease>,
         served: &[(CatalogName, Generation)],
         imported: &mut [Imported],
@@ -238,13 +299,14 @@ impl FleetWork<'_> {
             image: ready.image.as_ref().map(|(image, parts)| (image, parts)),
             past: Some((&ready.past, &ready.outlines)),
             resolved: None,
+            untold: true,
         });
         let publications: Vec<_> = publications.collect();
         let ids = self.fleet.prepare_revisions(&publications).await?;
         // Side by side: each waits for all replicas.
         let is_stopped = || self.progress.at("waiting", 0, 0).is_err();
         let turns = ready.iter().zip(ids);
-        let turns = turns.map(|(ready, id)| self.visit.turn(ready.lease, id, is_stopped));
+        let turns = turns.map(|(ready, id)| visit.turn(ready.lease, id, is_stopped));
         try_join_all(turns).await?;
         Ok(())
     }
@@ -275,6 +337,7 @@ impl FleetWork<'_> {
         encode(store, &find().await?).await.map_err(failed)?;
         // With the sums of its encodings.
         let revision = find().await?;
+        FileLimit::of(&self.requested.limits).check_revision(&revision)?;
         self.progress.at("uploading", 0, 0)?;
         let files = self.fleet.share_revision(store, &revision).await?;
         let image = match store.image(revision.id).await? {
@@ -306,6 +369,7 @@ impl FleetWork<'_> {
 async fn fetch(
     fleet: &Fleet,
     folder: &Path,
+    limits: &Limits,
     served: &[(CatalogName, Generation)],
     progress: &Progress,
 ) -> Result<(), ArchiveError> {
@@ -313,7 +377,8 @@ async fn fetch(
     let fetching = async {
         for (catalog, generation) in served {
             progress.at("downloading", 0, 0)?;
-            let fetched = fetch_or_build(fleet, (&store, None), catalog, generation, false).await?;
+            let (limit, of) = (FileLimit::of(limits), (catalog, generation));
+            let fetched = fetch_or_build(fleet, (&store, None), limit, of, false).await?;
             let revision = &fetched.revision;
             let history = fleet.fetch_history(&store, catalog, revision.id, MAX_HISTORY);
             history.await?;

@@ -13,28 +13,29 @@ use crate::ingest::followed::OnInvalid;
 use crate::ingest::make_revision::write_revision;
 use crate::ingest::stages::{StageTracker, blocking_with_permit};
 use crate::name::CatalogName;
-use crate::store::fleet::{Fetched, Fleet, FleetError, Generation, OtherFormat};
+use crate::store::fleet::{Fetched, FileLimit, Fleet, FleetError, Generation, OtherFormat};
 use crate::store::{NewRevision, Revision, SourceIdentity, Store, StoreError};
 
 /// Brings a generation to the disk, the files of its revision also if they are there and
 /// to be `fresh`. A command, which reads one catalog alone, has no `permits`.
 ///
 /// # Errors
-/// When an object is missing or damaged, or the disk has no room.
+/// When an object is missing, damaged or longer than the limit, or the disk has no room.
 pub(in crate::ingest) async fn fetch_or_build(
     fleet: &Fleet,
     (store, permits): (&Store, Option<&Arc<Semaphore>>),
-    catalog: &CatalogName,
-    generation: &Generation,
+    limit: FileLimit,
+    (catalog, generation): (&CatalogName, &Generation),
     fresh: bool,
 ) -> Result<Fetched, FleetError> {
-    match fleet.fetch(store, catalog, generation, fresh).await {
+    let of = (catalog, generation);
+    match fleet.fetch(store, limit, of, fresh).await {
         Err(FleetError::OtherFormat(_)) => {}
         fetched => return fetched,
     }
     let id = generation.revision;
     tracing::info!(%catalog, revision = %id, "making the files of this version from those of another");
-    let other = fleet.lines(store, id).await?;
+    let other = fleet.lines(store, limit, id).await?;
     let permit = match permits {
         Some(permits) => ReadPermit::of(permits).await,
         None => ReadPermit::alone(),
@@ -46,7 +47,7 @@ pub(in crate::ingest) async fn fetch_or_build(
         Ok(is_first) => tracing::debug!(%catalog, revision = %id, is_first, "shared"),
         Err(error) => tracing::warn!(%catalog, %error, "cannot share the files of this version"),
     }
-    fleet.fetch(store, catalog, generation, false).await
+    fleet.fetch(store, limit, of, false).await
 }
 
 /// Makes the files of a revision, which is on the disk then.

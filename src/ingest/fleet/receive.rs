@@ -15,9 +15,9 @@ use crate::ingest::fleet::membership::Track;
 use crate::ingest::fleet::track_state::{TrackState, Waiting};
 use crate::ingest::fleet::turn::{NOTICE, notice};
 use crate::ingest::followed::Followed;
-use crate::ingest::history;
+use crate::ingest::{history, pass_events};
 use crate::snapshot::{FIRST_ANSWER, Image, ImagePublisher, Publisher, Repair, Snapshot};
-use crate::store::fleet::{FleetError, Generation, GenerationId};
+use crate::store::fleet::{FileLimit, FleetError, Generation, GenerationId};
 use crate::store::{BlobPin, DiskError, Revision, StoreError};
 
 /// How long a pull by digest may go on after the turn, at whichever replica.
@@ -128,6 +128,7 @@ impl Receiver {
             return Some(left);
         }
         let turned = self.turn(&state).await;
+        let told = self.tell_webhooks(&state).await;
         // Without anything to serve, the first pass of the holder is waited for.
         let left = FIRST_PASS.saturating_sub(self.begun.elapsed());
         if state.turned.is_some() || left.is_zero() {
@@ -139,6 +140,14 @@ impl Receiver {
             (Ok(()), Ok(wait)) => *wait,
             (Err(_), Ok(wait)) => Some(wait.map_or(RETRY, |wait| wait.min(RETRY))),
             (_, Err(_)) => Some(RETRY),
+        };
+        let wait = match told {
+            Ok(()) => wait,
+            Err(error) => {
+                fleet_metrics::failed(&error);
+                tracing::warn!(%error, "webhooks hear later of what was imported");
+                Some(wait.map_or(RETRY, |wait| wait.min(RETRY)))
+            }
         };
         let failures: Vec<_> = turned.err().into_iter().chain(prepared.err()).collect();
         self.tell(&failures);
@@ -210,6 +219,29 @@ impl Receiver {
         self.note_served(state, is_serving.then_some(turned.id));
         recorded?;
         self.tidy().await
+    }
+
+    /// Tells webhooks of a revision that an import has published, if that is for this
+    /// replica to do: the import has ended, and may not reach their receivers.
+    async fn tell_webhooks(&self, state: &TrackState) -> Result<(), FleetError> {
+        let shown = self.shown.as_ref().filter(|_| self.is_recorded);
+        let (Some(turned), Some(shown), Some(lease)) = (&state.turned, shown, state.lease) else {
+            return Ok(());
+        };
+        if !turned.untold || !is_same(&shown.generation, turned) {
+            return Ok(());
+        }
+        let (fleet, revision) = (self.track.membership().fleet(), &shown.revision);
+        if fleet.claim_event(lease, revision.id).await? {
+            let entry = history::published(&self.context, revision).await;
+            pass_events::published(&self.context, revision, entry.as_ref());
+        }
+        self.track.update(|state| {
+            if let Some(now) = state.turned.as_mut().filter(|now| is_same(now, turned)) {
+                now.untold = false;
+            }
+        });
+        Ok(())
     }
 
     /// Whether clients see a generation, and its image is whole.
@@ -313,7 +345,8 @@ impl Receiver {
         let fleet = self.track.membership().fleet();
         let disk = (store, Some(&self.context.read_permits));
         let name = &self.followed.name;
-        let fetched = fetch_or_build(fleet, disk, name, generation, fresh).await?;
+        let limit = FileLimit::of(&self.context.limits);
+        let fetched = fetch_or_build(fleet, disk, limit, (name, generation), fresh).await?;
         let served = self.publisher.snapshot();
         let is_served = served.is_some_and(|served| {
             let served = served.revision();

@@ -14,7 +14,9 @@ use crate::ingest::images::options::Mirror;
 use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking};
 use crate::snapshot::Snapshot;
-use crate::store::fleet::{FleetError, GenerationId, Lease, Publication, SourceRevision};
+use crate::store::fleet::{
+    FileLimit, FleetError, GenerationId, Lease, Publication, SourceRevision,
+};
 use crate::store::{self, BlobPin, Encoding, Revision, RevisionId, Store};
 
 /// The longest time until all serve what was announced.
@@ -37,6 +39,8 @@ pub(in crate::ingest) async fn share_revision(
         let kept = store.kept(&revision.catalog, revision.id).await;
         let kept = kept.map_err(PassError::at(Stage::Share))?;
         let revision = kept.as_ref().unwrap_or(revision);
+        let limit = FileLimit::of(&context.limits);
+        limit.check_revision(revision).map_err(failed)?;
         let fleet = track.membership().fleet();
         let files = fleet.share_revision(store, revision).await;
         let files = files.map_err(failed)?;
@@ -55,6 +59,8 @@ pub(in crate::ingest) async fn share_revision(
             image: image.as_ref().map(|(image, parts, _)| (image, parts)),
             past: None,
             resolved: track.membership().time(began.into_std()),
+            // The pass tells them.
+            untold: false,
         };
         let ids = fleet.prepare_revisions(&[publication]).await;
         tracing::debug!(revision = %revision.id, "announced to the fleet");

@@ -20,7 +20,7 @@ use crate::store::fleet::settings::Settings;
 
 /// Version, description and text of each file in `migrations/postgres`. A published
 /// file never changes.
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: [(i64, &str, &str); 3] = [
     (
         1,
         "fleet",
@@ -30,6 +30,11 @@ const MIGRATIONS: [(i64, &str, &str); 2] = [
         2,
         "history",
         include_str!("../../../migrations/postgres/0002_history.sql"),
+    ),
+    (
+        3,
+        "untold",
+        include_str!("../../../migrations/postgres/0003_untold.sql"),
     ),
 ];
 /// The object that names the fleet of a bucket.

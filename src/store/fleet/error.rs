@@ -50,6 +50,21 @@ pub enum FleetError {
         /// Why not.
         reason: String,
     },
+    /// A file that is longer than the settings of this replica allow.
+    #[error(
+        "the file {file} of revision {revision} has {length} bytes, more than the {limit} that \
+         catalog_bytes of [limits] allows here: raise it in the configuration of all replicas"
+    )]
+    TooLong {
+        /// The revision.
+        revision: RevisionId,
+        /// The file.
+        file: String,
+        /// Its length, or what was read of it.
+        length: u64,
+        /// The longest allowed one.
+        limit: u64,
+    },
     /// An object that was to be published is gone.
     #[error("an object was removed while it was being published; the next pass uploads it again")]
     Gone,
@@ -167,6 +182,7 @@ impl FleetError {
         match self {
             Self::Objects(_) | Self::Damaged { .. } | Self::Gone => "objects",
             Self::Fenced => "fenced",
+            Self::TooLong { .. } => "limit",
             Self::Database { .. }
             | Self::Migrate(_)
             | Self::OtherFormat(_)

@@ -10,6 +10,7 @@ use tokio::io::{AsyncWriteExt as _, BufWriter};
 use crate::name::CatalogName;
 use crate::store::disk::{DiskError, blocking};
 use crate::store::fleet::error::FleetError;
+use crate::store::fleet::file_limit::{FileLimit, MAX_FILES};
 use crate::store::fleet::generations::Generation;
 use crate::store::fleet::leases::format;
 use crate::store::fleet::pool::Fleet;
@@ -49,7 +50,7 @@ pub(super) struct Wanted {
     incarnation: i64,
     key: String,
     coding: Coding,
-    size: u64,
+    pub(super) size: u64,
 }
 
 impl Fleet {
@@ -57,12 +58,12 @@ impl Fleet {
     /// files of a revision if they are to be `fresh`.
     ///
     /// # Errors
-    /// When an object is missing or damaged, or the disk has no room.
+    /// When an object is missing, damaged or longer than the limit, or the disk has no room.
     pub async fn fetch(
         &self,
         store: &Store,
-        catalog: &CatalogName,
-        generation: &Generation,
+        limit: FileLimit,
+        (catalog, generation): (&CatalogName, &Generation),
         fresh: bool,
     ) -> Result<Fetched, FleetError> {
         let id = generation.revision;
@@ -72,7 +73,8 @@ impl Fleet {
         let revision = if let Some(revision) = same {
             revision
         } else {
-            self.fetch_revision(store, catalog, generation).await?;
+            let of = (catalog, generation);
+            self.fetch_revision(store, limit, of).await?;
             let kept = store.kept(catalog, id).await?;
             kept.ok_or(StoreError::KnownDamage(id))?
         };
@@ -86,8 +88,8 @@ impl Fleet {
     async fn fetch_revision(
         &self,
         store: &Store,
-        catalog: &CatalogName,
-        generation: &Generation,
+        limit: FileLimit,
+        (catalog, generation): (&CatalogName, &Generation),
     ) -> Result<(), FleetError> {
         let id = generation.revision;
         let rows = sqlx::query(
@@ -100,6 +102,9 @@ impl Fleet {
         if rows.is_empty() {
             return Err(FleetError::OtherFormat(id));
         }
+        if rows.len() > MAX_FILES {
+            return Err(FleetError::Row("files"));
+        }
         // The record first, which tells of the others.
         rows.sort_by_key(|row| row.get::<&str, _>("name") != RECORD);
         let own = store.clone();
@@ -108,6 +113,7 @@ impl Fleet {
         let mut has_lines = false;
         for row in &rows {
             let wanted = wanted(row)?;
+            limit.check(id, &wanted.name, wanted.size)?;
             if wanted.name == OUTLINE {
                 let bytes = self.object(store, &wanted, whole).await?;
                 let content = generation.content.parse::<Digest>();
@@ -125,7 +131,7 @@ impl Fleet {
             has_lines |= is_lines;
             let incoming = Arc::clone(&incoming);
             let written = self.object(store, &wanted, move |wanted, spool| {
-                write(&incoming, wanted, spool, is_lines)
+                write(&incoming, wanted, spool, is_lines.then_some((id, limit)))
             });
             written.await?;
         }
@@ -267,22 +273,24 @@ impl Fleet {
     }
 }
 
-/// Writes an object as a file of a revision, and its lines beside it if it has these.
+/// Writes an object as a file of a revision, and its lines beside it if it has these: those
+/// of this revision, within this limit.
 fn write(
     incoming: &Incoming,
     wanted: &Wanted,
     spool: &File,
-    is_lines: bool,
+    lines_of: Option<(RevisionId, FileLimit)>,
 ) -> Result<(), FleetError> {
     let mut content = decoder(wanted, spool)?;
     let written = incoming.write(&wanted.name, &mut content);
     content.finish(wanted, written)?;
-    if is_lines {
+    if let Some((revision, limit)) = lines_of {
         let path = incoming.folder.path().join(&wanted.name);
         let lines = File::open(&path).and_then(zstd::Decoder::new);
         let lines = lines.map_err(DiskError::at("read", &path))?;
         // A few bytes may decode to very many: the record tells how many there are.
         let length = incoming.length_of(METAS)?;
+        limit.check(revision, METAS, length)?;
         incoming.write(METAS, &mut lines.take(length))?;
     }
     Ok(())

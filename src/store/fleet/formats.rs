@@ -2,7 +2,7 @@
 //! open: their lines, from which this version makes its own files.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -13,12 +13,14 @@ use crate::map::UnnamedFile;
 use crate::store::disk::DiskError;
 use crate::store::fleet::error::FleetError;
 use crate::store::fleet::fetch::{Wanted, decoder, wanted, whole};
+use crate::store::fleet::file_limit::FileLimit;
 use crate::store::fleet::leases::format;
 use crate::store::fleet::pool::Fleet;
 use crate::store::fleet::publication_rows::{insert_files, touch};
 use crate::store::fleet::session::limited;
 use crate::store::fleet::upload::Shared;
 use crate::store::record::{self, RECORD};
+use crate::store::revision_files::METAS;
 use crate::store::{Encoding, Published, Revision, RevisionId, Store, time_of_unix};
 use fbc::problem::Problem;
 
@@ -46,8 +48,14 @@ impl Fleet {
     /// What any version can make its own files of.
     ///
     /// # Errors
-    /// With [`FleetError::OtherFormat`] when the version that shared it left too little.
-    pub async fn lines(&self, store: &Store, id: RevisionId) -> Result<OtherFormat, FleetError> {
+    /// With [`FleetError::OtherFormat`] when the version that shared it left too little, and
+    /// when it is longer than the limit.
+    pub async fn lines(
+        &self,
+        store: &Store,
+        limit: FileLimit,
+        id: RevisionId,
+    ) -> Result<OtherFormat, FleetError> {
         let query = sqlx::query("SELECT published, variant, modified FROM revisions WHERE id = $1");
         let row = self.find("look up a revision", query.bind(id.0)).await?;
         let row = row.ok_or(FleetError::Row("revisions"))?;
@@ -55,12 +63,13 @@ impl Fleet {
         let published = published.and_then(|json| serde_json::from_str(json).ok());
         let published = published.ok_or(FleetError::OtherFormat(id))?;
         let modified = u64::try_from(row.get::<i64, _>("modified")).unwrap_or(0);
-        let record = self.any_file(store, id, RECORD, whole).await?;
+        let of = (id, limit);
+        let record = self.any_file(store, of, RECORD, whole).await?;
         let record = record.and_then(record::parse::<Problems>);
         // A catalog without lines has no such file.
         let folder = store.temporary();
-        let lines = self.any_file(store, id, Encoding::Zstd.file(), move |wanted, spool| {
-            decoded(&folder, wanted, spool)
+        let lines = self.any_file(store, of, Encoding::Zstd.file(), move |wanted, spool| {
+            decoded(&folder, wanted, spool, of)
         });
         let lines = lines.await?.unwrap_or_default();
         Ok(OtherFormat {
@@ -76,7 +85,7 @@ impl Fleet {
     async fn any_file<T: Send + 'static>(
         &self,
         store: &Store,
-        id: RevisionId,
+        (id, limit): (RevisionId, FileLimit),
         name: &str,
         read: impl Fn(&Wanted, &File) -> Result<T, FleetError> + Send + Sync + 'static,
     ) -> Result<Option<T>, FleetError> {
@@ -90,7 +99,9 @@ impl Fleet {
         let Some(row) = row else {
             return Ok(None);
         };
-        self.object(store, &wanted(&row)?, read).await.map(Some)
+        let wanted = wanted(&row)?;
+        limit.check(id, name, wanted.size)?;
+        self.object(store, &wanted, read).await.map(Some)
     }
 
     /// Shares the files of a revision in the format of this version, beside those of others.
@@ -135,15 +146,26 @@ impl Fleet {
 }
 
 /// Decodes lines into a file without a name.
-fn decoded(folder: &Path, wanted: &Wanted, spool: &File) -> Result<Bytes, FleetError> {
+fn decoded(
+    folder: &Path,
+    wanted: &Wanted,
+    spool: &File,
+    (revision, limit): (RevisionId, FileLimit),
+) -> Result<Bytes, FleetError> {
     let mut encoded = UnnamedFile::new_in(folder).map_err(DiskError::at("write in", folder))?;
     let mut content = decoder(wanted, spool)?;
     let copied = io::copy(&mut content, &mut encoded);
     content.finish(wanted, copied.map_err(DiskError::at("write in", folder)))?;
     let write = || {
+        let encoded = encoded.map()?;
+        let lines = zstd::Decoder::new(&encoded[..])?;
         let mut file = UnnamedFile::new_in(folder)?;
-        zstd::stream::copy_decode(&encoded.map()?[..], &mut file)?;
-        file.map()
+        // A few bytes may decode to very many.
+        let longest = limit.bytes().saturating_add(1);
+        let length = io::copy(&mut lines.take(longest), &mut file)?;
+        Ok::<_, io::Error>((length, file))
     };
-    Ok(write().map_err(DiskError::at("write in", folder))?)
+    let (length, file) = write().map_err(DiskError::at("write in", folder))?;
+    limit.check(revision, METAS, length)?;
+    Ok(file.map().map_err(DiskError::at("write in", folder))?)
 }

@@ -37,6 +37,8 @@ pub struct Generation {
     pub flips: Option<i64>,
     /// When the pass began that found it at its source, likewise.
     pub resolved: Option<i64>,
+    /// Whether webhooks have not been told of its revision.
+    pub untold: bool,
 }
 
 impl Generation {
@@ -87,6 +89,8 @@ pub struct Publication<'a> {
     /// When the pass began that found it at its source, in microseconds of the database's
     /// clock.
     pub resolved: Option<i64>,
+    /// Whether webhooks are to be told by the replica that follows the track afterwards.
+    pub untold: bool,
 }
 
 impl Publication<'_> {
@@ -102,7 +106,7 @@ impl Fleet {
     /// The generations of some tracks: the last one with a moment, and those after it.
     pub async fn generations(&self, tracks: &[TrackId]) -> Result<Vec<Generation>, FleetError> {
         let query = sqlx::query(
-            "SELECT g.track, g.number, g.revision, r.content, g.image,
+            "SELECT g.track, g.number, g.revision, r.content, g.image, r.untold,
                (extract(epoch FROM g.flips) * 1000000)::bigint AS flips,
                (extract(epoch FROM g.resolved) * 1000000)::bigint AS resolved
              FROM generations g JOIN revisions r ON r.id = g.revision
@@ -192,6 +196,26 @@ impl Fleet {
         committed.map_err(FleetError::sql(action))?;
         session.release();
         Ok(Some(id))
+    }
+
+    /// Whether webhooks are to be told of a revision by the caller, who has the lease: one
+    /// replica gets this answer, once.
+    pub async fn claim_event(
+        &self,
+        lease: Lease,
+        revision: RevisionId,
+    ) -> Result<bool, FleetError> {
+        let statement = sqlx::query(
+            "UPDATE revisions SET untold = false WHERE id = $1 AND untold AND EXISTS (
+               SELECT 1 FROM leases WHERE track = $2 AND holder = $3 AND epoch = $4)",
+        );
+        let statement = statement
+            .bind(revision.0)
+            .bind(lease.track.0)
+            .bind(lease.holder.0)
+            .bind(lease.epoch);
+        let done = self.execute("claim an event", statement).await?;
+        Ok(done > 0)
     }
 
     /// Lets a track without a generation begin with one that another track serves. Whether
@@ -342,8 +366,9 @@ async fn insert_publication(
         image,
         past,
         resolved,
+        untold,
     } = publication;
-    insert_revision(connection, *lease, revision).await?;
+    insert_revision(connection, *lease, revision, *untold).await?;
     insert_files(connection, revision.id, files).await?;
     let number = match image {
         Some((image, parts)) => Some(insert_image(connection, revision.id, image, parts).await?),
@@ -414,5 +439,6 @@ pub(super) fn generation(row: &PgRow) -> Generation {
         image: row.get("image"),
         flips: row.get("flips"),
         resolved: row.get("resolved"),
+        untold: row.get("untold"),
     }
 }

@@ -5,7 +5,7 @@
 //! prepares both, and `session` limits statements. `leases` decides who follows a track, and
 //! `generations` announces revisions to all, with the rows of `publication_rows`;
 //! `sources` compares what curated ones are made of. `upload` and `fetch` carry the files of revisions
-//! and images, `history` and `missed` those of earlier revisions. `holdings` finds the
+//! and images, whose length `file_limit` bounds, `history` and `missed` those of earlier revisions. `holdings` finds the
 //! revisions of a catalog, and `formats` the files of another version. `restore` uploads lost
 //! objects again, and `collect` removes unneeded ones.
 
@@ -13,6 +13,7 @@ mod collect;
 mod connect;
 mod error;
 mod fetch;
+mod file_limit;
 mod formats;
 mod generations;
 mod history;
@@ -33,6 +34,7 @@ pub use collect::Collected;
 pub use connect::{RETRY, check_owner, migrate};
 pub use error::FleetError;
 pub use fetch::{Fetched, FetchedImage};
+pub use file_limit::FileLimit;
 pub use formats::OtherFormat;
 pub use generations::{Generation, GenerationId, Prepared, Publication};
 pub use leases::{Beat, Lease, ReplicaId, TrackId};

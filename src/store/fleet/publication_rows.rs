@@ -13,12 +13,13 @@ pub(super) async fn insert_revision(
     connection: &mut PgConnection,
     lease: Lease,
     revision: &Revision,
+    untold: bool,
 ) -> Result<(), FleetError> {
     let published = serde_json::to_string(&revision.published());
     let published = published.map_err(StoreError::encode("a revision"))?;
     let statement = sqlx::query(
-        "INSERT INTO revisions (id, track, digest, content, modified, published, variant)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO revisions (id, track, digest, content, modified, published, variant, untold)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
     );
     let done = statement
         .bind(revision.id.0)
@@ -28,6 +29,7 @@ pub(super) async fn insert_revision(
         .bind(crate::store::sql::seconds(revision.modified))
         .bind(published)
         .bind(revision.identity.variant.as_deref())
+        .bind(untold)
         .execute(connection)
         .await;
     done.map(drop)

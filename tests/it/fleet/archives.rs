@@ -3,19 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{
-    Following, REPOSITORY, Shared, credentials, image_of, push, replicas, until, until_all_at,
-    until_at,
+    Following, HOLDER, REPOSITORY, Shared, credentials, image_of, push, replicas, until,
+    until_all_at, until_at,
 };
 use crate::support::almanac::{Almanac, LONG_PATIENCE, catalog, following};
 use crate::support::image::Built;
 use crate::support::objects::ObjectStore;
 use crate::support::postgres::{self, Postgres};
 use crate::support::program::{Finished, Start};
+use crate::support::receiver::{Received, Receiver};
 use crate::support::upstream::Upstream;
 
 const MIRRORED: &str = "catalogs/b";
@@ -218,7 +220,7 @@ fn an_import_replaces_nothing_newer_and_the_holder_goes_on_after_it() {
     let none = here.path("none");
     let archive = here.export(&none, "first.tar");
     // Dates have whole seconds.
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    std::thread::sleep(Duration::from_millis(1100));
     let second = push(&upstream, "second");
     until_all_at(&mut replicas, "a", &second.digest());
     upstream.misbehave(|behaviour| behaviour.status = Some(503));
@@ -314,4 +316,132 @@ fn an_import_that_no_replica_would_serve_is_refused() {
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     assert_eq!(shared.postgres.ask("SELECT count(*) FROM tracks"), "1");
     until_at(&mut replicas[0], "a", &first.digest());
+}
+
+#[test]
+fn an_import_leaves_catalogs_alone_of_which_it_has_nothing_new() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let (first, other) = (push(&upstream, "first"), push_mirrored(&upstream, "other"));
+    let config = config_of(&upstream);
+    let mut replicas = replicas(&shared, &config, 2);
+    until_all_at(&mut replicas, "a", &first.digest());
+    until_all_at(&mut replicas, "b", &other.digest());
+    for replica in &mut replicas {
+        replica.until_pullable("a");
+        replica.until_pullable("b");
+    }
+    let here = Desk::new(&format!("{}{config}", shared.settings()));
+    let none = here.path("none");
+    // Each replica follows one of them, and nothing more comes.
+    let spread = "SELECT count(DISTINCT holder) FROM leases";
+    shared.postgres.until(spread, "2");
+    let rows = |catalog: &str| {
+        shared.postgres.ask(&format!(
+            "SELECT l.holder, l.epoch, max(g.number), max(g.epoch) FROM tracks t
+             JOIN leases l ON l.track = t.id JOIN generations g ON g.track = t.id
+             WHERE t.catalog = '{catalog}' GROUP BY l.holder, l.epoch"
+        ))
+    };
+    let before = here.export(&none, "before.tar");
+    let (a, b) = (rows("a"), rows("b"));
+    let done = here.import(&none, &before, &[]);
+    assert!(done.status.success(), "{done:?}");
+    for told in [
+        "nothing is new in ",
+        "already there: a at ",
+        "already there: b at ",
+    ] {
+        assert!(done.stderr.contains(told), "{done:?}");
+    }
+    assert_eq!([rows("a"), rows("b")], [a.clone(), b.clone()]);
+
+    // Of two catalogs, one is new. Dates have whole seconds.
+    std::thread::sleep(Duration::from_millis(1100));
+    let second = push(&upstream, "second");
+    until_all_at(&mut replicas, "a", &second.digest());
+    upstream.misbehave(|behaviour| behaviour.status = Some(503));
+    let (a, b) = (rows("a"), rows("b"));
+    let done = here.import(&none, &before, &["--older"]);
+    assert!(done.status.success(), "{done:?}");
+    for told in ["imported a at ", "already there: b at "] {
+        assert!(done.stderr.contains(told), "{done:?}");
+    }
+    assert_ne!(rows("a"), a);
+    assert_eq!(rows("b"), b);
+    until_all_at(&mut replicas, "a", &first.digest());
+    until_all_at(&mut replicas, "b", &other.digest());
+}
+
+#[test]
+fn webhooks_hear_of_an_imported_revision_once() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let receiver = Receiver::start([]);
+    let first = push(&upstream, "first");
+    let config = following(&upstream.reference(REPOSITORY, "latest"))
+        + &format!(
+            "\n[[webhook]]\nname = \"all\"\nurl = \"http://{}/hook\"\nallow_local = true\n",
+            receiver.address
+        );
+    let mut replicas = replicas(&shared, &config, 3);
+    until_all_at(&mut replicas, "a", &first.digest());
+    for replica in &mut replicas {
+        replica.until_pullable("a");
+    }
+    let here = Desk::new(&format!("{}{config}", shared.settings()));
+    let none = here.path("none");
+    let archive = here.export(&none, "first.tar");
+    // Dates have whole seconds.
+    std::thread::sleep(Duration::from_millis(1100));
+    let second = push(&upstream, "second");
+    until_all_at(&mut replicas, "a", &second.digest());
+    receiver.until(2);
+    upstream.misbehave(|behaviour| behaviour.status = Some(503));
+    here.imported(&none, &archive, &["--older"]);
+    until_all_at(&mut replicas, "a", &first.digest());
+
+    let events = receiver.until(3);
+    let told = |received: &Received| {
+        let event = received.event();
+        let data = &event["data"];
+        let from = data["changes"]["from"].as_str().map(str::to_owned);
+        (
+            received.kind(),
+            data["revision"].to_string(),
+            data["digest"].to_string(),
+            from,
+        )
+    };
+    let revision = replicas[0].status("a")["revision"]["id"].to_string();
+    let (kind, number, digest, from) = told(&events[2]);
+    assert_eq!(
+        (kind.as_str(), number.trim_matches('"')),
+        ("published", revision.trim_matches('"'))
+    );
+    assert_eq!(digest.trim_matches('"'), first.digest().to_string());
+    assert_eq!(from.as_deref(), Some(told(&events[1]).1.trim_matches('"')));
+    // Neither another holder nor a start tells it again.
+    let holder = shared.postgres.ask(HOLDER);
+    let dead = &mut replicas[holder.parse::<usize>().unwrap()];
+    dead.program.kill9();
+    until("another holder", || {
+        let now = shared.postgres.ask(HOLDER);
+        !now.is_empty() && now != holder
+    });
+    dead.program.restart();
+    until_all_at(&mut replicas, "a", &first.digest());
+    // The next publication is the next event.
+    upstream.behave();
+    until_all_at(&mut replicas, "a", &second.digest());
+    let events = receiver.until(4);
+    let kinds: Vec<_> = events.iter().map(|received| told(received).0).collect();
+    assert_eq!(kinds, ["published"; 4], "{events:?}");
+    let (_, _, digest, from) = told(&events[3]);
+    assert_eq!(digest.trim_matches('"'), second.digest().to_string());
+    assert_eq!(from.as_deref(), Some(number.trim_matches('"')));
 }

@@ -3,6 +3,7 @@
 mod access;
 mod archives;
 mod content;
+mod limits;
 mod objects;
 mod publishing;
 mod repairs;

@@ -67,6 +67,7 @@ impl Member {
             image: None,
             past: None,
             resolved: Some(resolved),
+            untold: false,
         };
         let prepared = self.fleet.prepare_revisions(&[publication]).await;
         prepared.map(|ids| ids[0])

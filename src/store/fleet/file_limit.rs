@@ -1,0 +1,85 @@
+//! How long the files of a revision may be that a replica takes from others: rows and records
+//! tell their lengths, and a damaged or forged one is no reason to fill a disk.
+
+use crate::store::fleet::error::FleetError;
+use crate::store::{Revision, RevisionId};
+use ::images::layers::Limits;
+
+/// A line may be so many times as long as the YAML that it is made of. Other files are no
+/// longer than the lines, but for small ones.
+const EXPANSION: u64 = 8;
+/// What a file may have in any case, as a short document may become so long.
+const SMALL: u64 = 1 << 20;
+/// The most files of a revision; this version makes ten.
+pub(super) const MAX_FILES: usize = 32;
+
+/// The longest file of a revision.
+#[derive(Clone, Copy, Debug)]
+pub struct FileLimit {
+    catalog_bytes: u64,
+}
+
+impl FileLimit {
+    /// For catalogs within these limits.
+    pub fn of(limits: &Limits) -> Self {
+        Self {
+            catalog_bytes: limits.folder_bytes,
+        }
+    }
+
+    /// The same in bytes.
+    pub(super) fn bytes(self) -> u64 {
+        self.catalog_bytes
+            .saturating_mul(EXPANSION)
+            .saturating_add(SMALL)
+    }
+
+    /// Refuses a file that is longer.
+    pub(super) fn check(
+        self,
+        revision: RevisionId,
+        file: &str,
+        length: u64,
+    ) -> Result<(), FleetError> {
+        if length <= self.bytes() {
+            return Ok(());
+        }
+        Err(FleetError::TooLong {
+            revision,
+            file: file.to_owned(),
+            length,
+            limit: self.bytes(),
+        })
+    }
+
+    /// Refuses a revision that other replicas with this limit would not take.
+    ///
+    /// # Errors
+    /// When one of its files is longer.
+    pub fn check_revision(self, revision: &Revision) -> Result<(), FleetError> {
+        let mut files = revision.files.iter();
+        files.try_for_each(|(name, sum)| self.check(revision.id, name, sum.length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_file_is_told_with_the_setting() {
+        let limit = FileLimit { catalog_bytes: 100 };
+        let longest = 800 + SMALL;
+        assert!(limit.check(RevisionId(7), "metas.jsonl", longest).is_ok());
+        let refused = limit.check(RevisionId(7), "metas.jsonl", longest + 1);
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "the file metas.jsonl of revision 7 has 1049377 bytes, more than the 1049376 that \
+             catalog_bytes of [limits] allows here: raise it in the configuration of all replicas"
+        );
+        let unlimited = FileLimit {
+            catalog_bytes: u64::MAX,
+        };
+        assert!(unlimited.check(RevisionId(7), "a", u64::MAX).is_ok());
+    }
+}

@@ -1,0 +1,92 @@
+//! What a replica takes from the others stays within its own settings.
+
+use super::{Following, REPOSITORY, Shared, replicas, until_all_at, until_at, until_waiting};
+use crate::support::almanac::following;
+use crate::support::catalog::{Catalog, entry};
+use crate::support::image::Image;
+use crate::support::postgres;
+use crate::support::upstream::Upstream;
+
+/// The longest file with `SMALL`: eight times as many bytes, and 1 MiB.
+const LONGEST: u64 = 800_000 + (1 << 20);
+const SMALL: &str = "\n[limits]\ncatalog_bytes = 100_000\n";
+
+#[test]
+fn a_replica_takes_no_lines_that_its_settings_do_not_allow() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    // In the bucket this is short, and it is part of nothing but the lines.
+    let note = "a".repeat(3 << 20);
+    let catalog = Catalog::new().package("first", |package| {
+        let package = package.field("note", note);
+        package.channel("stable", [entry("first.v1.0.0")])
+    });
+    let image = Image::of_catalog(&catalog).build();
+    upstream.push(REPOSITORY, "latest", &image);
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut holder = replicas(&shared, &config, 1);
+    until_all_at(&mut holder, "a", &image.digest());
+
+    let mut small = shared.replica(&format!("{config}{SMALL}"));
+    until_waiting(&mut small, "the file metas.jsonl of revision");
+    until_waiting(
+        &mut small,
+        &format!("more than the {LONGEST} that catalog_bytes"),
+    );
+    assert!(small.status("a")["revision"].is_null());
+    let stored = small.files("revisions");
+    assert!(
+        stored.values().all(|(size, _)| *size <= LONGEST),
+        "{stored:?}"
+    );
+    // The remedy of the message, without a restart.
+    let large = SMALL.replace("100_000", "1_000_000");
+    small.reconfigure(&format!("{}{config}{large}", shared.settings()));
+    until_at(&mut small, "a", &image.digest());
+
+    // Of a version whose files have another format, only the lines count.
+    shared.postgres.ask("UPDATE files SET format = format - 1");
+    let others = "DELETE FROM files WHERE name <> 'all.zst'";
+    shared.postgres.ask(others);
+    let mut late = shared.replica(&format!("{config}{SMALL}"));
+    // It reads no more than one byte beyond.
+    let read = format!(
+        "the file metas.jsonl of revision 1 has {} bytes",
+        LONGEST + 1
+    );
+    until_waiting(&mut late, &read);
+}
+
+#[test]
+fn an_object_that_is_too_long_by_its_row_is_not_asked_for() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        first,
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    let name = "SELECT encode(digest, 'hex') FROM files WHERE name = 'all.zst'";
+    let name = shared.postgres.ask(name);
+    let damage =
+        format!("UPDATE objects SET size = 1::bigint << 50 WHERE encode(digest, 'hex') = '{name}'");
+    shared.postgres.ask(&damage);
+    shared.objects.forget_requests();
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut late = shared.replica(&config);
+    until_waiting(
+        &mut late,
+        "the file all.zst of revision 1 has 1125899906842624 bytes",
+    );
+    let requests = shared.objects.requests();
+    assert!(
+        !requests.iter().any(|line| line.contains(&name)),
+        "{requests:?}"
+    );
+    // Whoever has it serves on.
+    until_at(&mut replicas[0], "a", &first.digest());
+}

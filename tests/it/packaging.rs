@@ -5,10 +5,12 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::support::needs::skip_without;
+use crate::support::program::{PATIENCE, STEP};
 
 /// The packages of the workspace and the folders that hold them.
 const PACKAGES: [(&str, &str); 3] = [
@@ -23,7 +25,16 @@ fn root() -> PathBuf {
 
 /// Runs a program to its end, which has to be good, and returns what it prints.
 fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
+    let begin = Instant::now();
+    let output = loop {
+        let output = command.output().unwrap();
+        // A process that another test starts has the file open for a moment.
+        let is_busy = String::from_utf8_lossy(&output.stderr).contains("Text file busy");
+        if !is_busy || begin.elapsed() > PATIENCE {
+            break output;
+        }
+        std::thread::sleep(STEP);
+    };
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {errors}");
     String::from_utf8(output.stdout).unwrap()

@@ -13,11 +13,11 @@ pub(super) struct EntryAt {
 /// Finds entries by bundle and by what they replace.
 pub(super) struct EntryLookup {
     /// Entries sorted by bundle, and the first entry of each bundle.
-    entries: Vec<EntryAt>,
-    first_of_bundle: Vec<u32>,
+    entries: Box<[EntryAt]>,
+    first_of_bundle: Box<[u32]>,
     /// Entries sorted by what they replace or skip, and the number of that among their
     /// targets. Of one target, they are in the order of the index.
-    replacing: Vec<(EntryAt, u32)>,
+    replacing: Box<[(EntryAt, u32)]>,
 }
 
 impl EntryLookup {
@@ -50,9 +50,11 @@ impl EntryLookup {
             }
             first_of_bundle.push(number(at));
         }
+        // Boxed: a vector that is collected from another one keeps its memory, which is
+        // twice as much.
         Self {
             entries: by_bundle.into_iter().map(|(_, at)| at).collect(),
-            first_of_bundle,
+            first_of_bundle: first_of_bundle.into(),
             replacing: replacing
                 .into_iter()
                 .map(|(_, at, number)| (at, number))

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use futures_util::{StreamExt as _, stream};
 
 pub(super) use member::{followed, image_options};
 pub(super) use prepared::Prepared;
@@ -25,6 +26,10 @@ use ::images::signing::SigningKey;
 use ::images::{Registries, layers as unpack};
 use member::Member;
 use prepared::Port;
+
+/// The number of stored revisions that are opened at a time. Each takes a processor for
+/// some milliseconds, and memory.
+const RESTORED: usize = 4;
 
 /// Follows and serves the catalogs of the active configuration.
 pub(super) struct CatalogManager {
@@ -99,13 +104,26 @@ impl CatalogManager {
         let mut new = Vec::with_capacity(config.catalogs.len());
         let (mut starting, mut ending) = (Vec::new(), Vec::new());
         let (shared, context) = (&self.shared, &self.context);
+        let added = config.catalogs.iter();
+        let added = added.filter(|catalog| !old.contains_key(&catalog.name));
+        let restored: Vec<_> = added
+            .map(|catalog| async {
+                let member = Member::restored(catalog, shared, context).await;
+                (catalog.name.clone(), member)
+            })
+            .collect();
+        let restored = stream::iter(restored).buffer_unordered(RESTORED);
+        let mut restored: BTreeMap<CatalogName, Member> = restored.collect().await;
         for catalog in &config.catalogs {
             let mut member = match old.remove(&catalog.name) {
                 Some(member) => {
                     let changed = member.reconfigured(catalog, context_changed, shared, context);
                     changed.await
                 }
-                None => Member::restored(catalog, shared, context).await,
+                None => match restored.remove(&catalog.name) {
+                    Some(member) => member,
+                    None => Member::restored(catalog, shared, context).await,
+                },
             };
             if let Some((rule, tokens)) = prepared.rules.remove(&catalog.name) {
                 member.rule = rule;

@@ -217,7 +217,10 @@ impl Almanac {
         loop {
             let status = almanac.status();
             let bytes = &status["catalogs"][0]["revision"]["bytes"];
-            if bytes["gzip"].is_u64() && bytes["zstd"].is_u64() {
+            if ["gzip", "zstd", "segments"]
+                .iter()
+                .all(|form| bytes[form].is_u64())
+            {
                 println!("whole catalog, bytes: {bytes}");
                 return almanac;
             }

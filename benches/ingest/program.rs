@@ -204,7 +204,9 @@ fn is_encoded(admin: SocketAddr, name: &str) -> bool {
     let catalog = catalogs.iter().find(|catalog| catalog["name"] == name);
     catalog.is_some_and(|catalog| {
         let bytes = &catalog["revision"]["bytes"];
-        bytes["gzip"].is_u64() && bytes["zstd"].is_u64()
+        ["gzip", "zstd", "segments"]
+            .iter()
+            .all(|form| bytes[form].is_u64())
     })
 }
 

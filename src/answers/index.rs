@@ -13,7 +13,7 @@ use fbc::fields::SchemaFields;
 
 /// The layout of a revision's files. A revision of another format is not
 /// opened; its catalog is read again.
-pub const FORMAT: u32 = 6;
+pub const FORMAT: u32 = 7;
 
 const MAGIC: &[u8; 8] = b"almanac\n";
 
@@ -102,8 +102,7 @@ pub struct SearchRow {
     pub description: String,
 }
 
-/// A meta. Lines and segments follow each other without gaps, so lengths are
-/// enough to find them.
+/// A meta. Lines follow each other without gaps, so lengths are enough to find them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetaIndex {
     /// Its schema, in `texts`.
@@ -114,8 +113,6 @@ pub struct MetaIndex {
     pub name: SharedText,
     /// Bytes of its line in `metas.jsonl`.
     pub length: u32,
-    /// Bytes of its segment in `metas.deflate`.
-    pub segment: u32,
     /// CRC-32 of its line.
     pub crc: u32,
 }
@@ -279,7 +276,6 @@ mod tests {
                 package: 0,
                 name: "a".into(),
                 length: 10,
-                segment: 5,
                 crc: 7,
             }],
             ..Index::default()

@@ -18,13 +18,12 @@ pub(super) struct Done {
     pub(super) file: u32,
     pub(super) output: Output,
     pub(super) encoder: Encoder,
-    pub(super) segments: Vec<u8>,
     pub(super) stored: Vec<Stored>,
-    /// Its lines, segments and messages, if an earlier revision has them. Then those
+    /// Its lines and messages, if an earlier revision has them. Then those
     /// above are empty.
-    copied: Option<[Bytes; 3]>,
+    copied: Option<[Bytes; 2]>,
     key: Option<PieceKey>,
-    crcs: [u32; 3],
+    crcs: [u32; 2],
     /// What is kept of it for the next revision; empty for nothing.
     content: Vec<u8>,
 }
@@ -72,7 +71,7 @@ impl Done {
         self.stored = stored;
         self.content.extend_from_slice(found.content);
         self.crcs = found.crcs;
-        self.copied = Some([found.lines, found.segments, found.messages]);
+        self.copied = Some([found.lines, found.messages]);
         true
     }
 
@@ -94,8 +93,8 @@ impl Done {
             return;
         }
         self.key(piece, bytes);
-        self.crcs = [&self.output.lines, &self.segments, &self.encoder.messages]
-            .map(|bytes| crc32fast::hash(bytes));
+        self.crcs =
+            [&self.output.lines, &self.encoder.messages].map(|bytes| crc32fast::hash(bytes));
         kept::encode(
             &mut self.output,
             &self.encoder,
@@ -118,21 +117,20 @@ impl Done {
     /// Its canonical lines.
     pub(super) fn lines(&self) -> &[u8] {
         match &self.copied {
-            Some([lines, _, _]) => lines,
+            Some([lines, _]) => lines,
             None => &self.output.lines,
         }
     }
 
     /// What it adds to the files of a revision.
     pub(super) fn made(&self) -> Made<'_> {
-        let (segments, messages) = match &self.copied {
-            Some([_, segments, messages]) => (&segments[..], &messages[..]),
-            None => (&self.segments[..], &self.encoder.messages[..]),
+        let messages = match &self.copied {
+            Some([_, messages]) => messages,
+            None => &self.encoder.messages[..],
         };
         let key = self.key.filter(|_| !self.content.is_empty());
         Made {
             lines: self.lines(),
-            segments,
             messages,
             metas: &self.output.metas,
             stored: &self.stored,
@@ -148,7 +146,6 @@ impl Done {
     pub(super) fn clear(&mut self) {
         self.output.clear();
         self.encoder.clear();
-        self.segments.clear();
         self.stored.clear();
         self.content.clear();
         (self.copied, self.key) = (None, None);

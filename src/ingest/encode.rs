@@ -1,9 +1,9 @@
-//! Work on a revision after it is published, outside of passes: the whole catalog
-//! in other encodings, and its GraphQL schema.
+//! Work on a revision after it is published, outside of passes: its lines in other
+//! encodings, and its GraphQL schema.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use metrics::{gauge, histogram};
 use tokio::sync::oneshot;
@@ -14,15 +14,33 @@ use crate::store::{Encoded, Encoding, RevisionId, Store, StoreError};
 
 /// The label of this stage, which is no stage of a pass.
 const STAGE: &str = "encode";
+/// The time until a failed encoding is tried again: the disk may have room then.
+const AGAIN: Duration = Duration::from_mins(10);
 /// The priority (`nice`): the lowest, so that the work uses idle processors.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 19;
 
-/// Completes each published revision, one file at a time, until it is stopped.
+/// Completes each published revision, until it is stopped.
 pub async fn encode(store: Store, catalogs: Catalogs, stop: CancellationToken) {
+    // Beside each other: nobody who asks for a selection waits for the whole of another
+    // catalog.
+    tokio::join!(
+        encode_as(&store, &catalogs, &[Encoding::Segments], &stop),
+        encode_as(&store, &catalogs, &Encoding::WHOLE, &stop),
+    );
+}
+
+/// Makes some encodings of each published revision, one file at a time.
+async fn encode_as(
+    store: &Store,
+    catalogs: &Catalogs,
+    encodings: &[Encoding],
+    stop: &CancellationToken,
+) {
     let mut publications = catalogs.publications();
-    let mut failed = HashSet::new();
+    let mut failed = Failed::new();
     loop {
+        failed.retain(|_, since| since.elapsed() < AGAIN);
         publications.borrow_and_update();
         let all = catalogs.all();
         for catalog in &all {
@@ -32,16 +50,26 @@ pub async fn encode(store: Store, catalogs: Catalogs, stop: CancellationToken) {
             let Some(snapshot) = catalog.snapshot() else {
                 continue;
             };
-            for encoding in Encoding::ALL {
-                complete(&store, catalog, &snapshot, encoding, &mut failed, &stop).await;
+            for encoding in encodings {
+                complete(store, catalog, &snapshot, *encoding, &mut failed, stop).await;
+                snapshot.end_encoding(*encoding);
             }
-            snapshot.end_encoding();
         }
         tokio::select! {
             changed = publications.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(again(&failed)), if !failed.is_empty() => {}
             () = stop.cancelled() => return,
         }
     }
+}
+
+/// Encodings that failed, and when.
+type Failed = HashMap<(RevisionId, Encoding), Instant>;
+
+/// The time until the first of them is tried again.
+fn again(failed: &Failed) -> Duration {
+    let waited = failed.values().map(Instant::elapsed).max();
+    AGAIN.saturating_sub(waited.unwrap_or_default())
 }
 
 /// Makes one encoding of a catalog's current revision, unless it has it.
@@ -50,11 +78,11 @@ async fn complete(
     catalog: &Catalog,
     snapshot: &Arc<Snapshot>,
     encoding: Encoding,
-    failed: &mut HashSet<(RevisionId, Encoding)>,
+    failed: &mut Failed,
     stop: &CancellationToken,
 ) {
     let key = (snapshot.revision().id, encoding);
-    if stop.is_cancelled() || snapshot.encoded(encoding).is_some() || failed.contains(&key) {
+    if stop.is_cancelled() || snapshot.encoded(encoding).is_some() || failed.contains_key(&key) {
         return;
     }
     let started = Instant::now();
@@ -72,7 +100,15 @@ async fn complete(
     };
     match made {
         Some(Ok(Some(file))) => {
-            snapshot.set_encoded(encoding, Some(file));
+            if !snapshot.set_encoded(encoding, Some(file)) {
+                tracing::error!(
+                    catalog = %catalog.name,
+                    encoding = encoding.as_str(),
+                    "what was encoded does not belong to the catalog"
+                );
+                failed.insert(key, Instant::now());
+                return;
+            }
             histogram!("almanac_stage_seconds", "stage" => STAGE)
                 .record(started.elapsed().as_secs_f64());
             describe(catalog);
@@ -83,22 +119,35 @@ async fn complete(
                 "encoded"
             );
         }
-        // Another revision was published, or almanac stops.
+        // Nothing is made of nothing.
+        Some(Ok(None)) if snapshot.decoded().length == 0 => forget(snapshot, encoding),
+        // Another revision was published, or almanac stops. The next revision gets what
+        // this one got.
         Some(Ok(None)) => {}
-        // Clients get a larger response until the next start tries again.
+        // Clients get a larger response until it is tried again.
         Some(Err(error)) => {
             tracing::warn!(
                 catalog = %catalog.name,
                 encoding = encoding.as_str(),
                 %error,
-                "the catalog could not be encoded as a whole"
+                "the catalog could not be encoded"
             );
-            failed.insert(key);
+            forget(snapshot, encoding);
+            failed.insert(key, Instant::now());
         }
         None => {
-            snapshot.set_groups(None);
-            failed.insert(key);
+            forget(snapshot, encoding);
+            failed.insert(key, Instant::now());
         }
+    }
+}
+
+/// Forgets what an earlier snapshot has of an encoding: files that were removed keep
+/// their room while they are open.
+fn forget(snapshot: &Snapshot, encoding: Encoding) {
+    snapshot.set_encoded(encoding, None);
+    if encoding == Encoding::Gzip {
+        snapshot.set_groups(None);
     }
 }
 
@@ -109,24 +158,24 @@ fn make(
     encoding: Encoding,
     stop: &CancellationToken,
 ) -> Result<Option<Encoded>, StoreError> {
-    snapshot.prepare_graphql();
+    if encoding == Encoding::Zstd {
+        snapshot.prepare_graphql();
+    }
     let go_on = || {
         let served = catalog.snapshot();
         !stop.is_cancelled() && served.is_some_and(|served| Arc::ptr_eq(&served, snapshot))
     };
-    let made = store.encode(snapshot.revision(), encoding, snapshot.plain(), go_on);
-    if encoding == Encoding::Gzip {
-        match &made {
-            Ok(Some(encoded)) => {
-                let (id, packed) = (snapshot.revision().id, encoded.file.clone());
-                snapshot.set_groups(store.groups(id, snapshot.lines(), packed));
-            }
-            // The next revision gets the groups that this one got, unless there is nothing
-            // to encode.
-            Ok(None) if snapshot.decoded().length > 0 => {}
-            // Files that were removed keep their room while they are open.
-            Ok(None) | Err(_) => snapshot.set_groups(None),
-        }
+    let made = store.encode(
+        snapshot.revision(),
+        encoding,
+        snapshot.plain(encoding),
+        go_on,
+    );
+    if encoding == Encoding::Gzip
+        && let Ok(Some(encoded)) = &made
+    {
+        let (id, packed) = (snapshot.revision().id, encoded.file.clone());
+        snapshot.set_groups(store.groups(id, snapshot.lines(), packed));
     }
     made
 }

@@ -54,7 +54,6 @@ pub async fn store_folder(
         permit: ReadPermit::alone(),
         blobs: Vec::new(),
         on_invalid,
-        before: None,
     };
     let made = make_revision(store, name, identity, &stages, input, None).await?;
     store
@@ -83,7 +82,6 @@ pub async fn store_loaded(
         permit: ReadPermit::alone(),
         blobs: Vec::new(),
         on_invalid: OnInvalid::Quarantine,
-        before: None,
     };
     let (revision, _) = make_revision(store, name, identity, &stages, input, None).await?;
     Ok(revision)

@@ -53,7 +53,10 @@ pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Pub
         let opened = if revision.damaged {
             Err(StoreError::KnownDamage(revision.id))
         } else {
-            Snapshot::open(&context.store, revision)
+            let (store, id) = (context.store.clone(), revision.id);
+            let opening = tokio::task::spawn_blocking(move || Snapshot::open(&store, revision));
+            // A panic has been logged.
+            opening.await.unwrap_or(Err(StoreError::KnownDamage(id)))
         };
         let snapshot = opened.inspect_err(|error| {
             let damaged = Damaged {
@@ -126,7 +129,11 @@ pub async fn follow(
                         && track.as_ref().is_none_or(|track| track.shows(revision))
                 });
             let result = if is_done {
-                publisher.update(|status| status.set_resolved(Instant::now()));
+                publisher.update(|status| {
+                    status.set_resolved(Instant::now());
+                    // The pass that published it may have been stopped before it said so.
+                    status.first_attempt_done = true;
+                });
                 Ok(())
             } else {
                 set_due(&followed.name, Some(SystemTime::now()));

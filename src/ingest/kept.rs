@@ -25,8 +25,8 @@ pub(super) struct Content {
     pub(super) stored: Vec<Stored>,
 }
 
-/// Segment, CRC-32 and digest of a line.
-type Line = (u32, u32, [u8; 32]);
+/// CRC-32 and digest of a line.
+type Line = (u32, [u8; 32]);
 
 /// The APIs of a bundle, by its number, where they are not those of the bundle before.
 type Apis = Vec<(usize, Arc<[Gvk]>)>;
@@ -76,7 +76,7 @@ pub(super) fn encode(
     let apis = take_apis(&mut output.blobs);
     let stored = stored
         .iter()
-        .map(|line| (line.segment, line.crc, *line.digest.as_bytes()));
+        .map(|line| (line.crc, *line.digest.as_bytes()));
     let kept = Encoded {
         metas: &output.metas,
         blobs: &output.blobs,
@@ -107,8 +107,7 @@ pub(super) fn decode(content: &[u8]) -> Option<Content> {
         stored,
     } = postcard::from_bytes(content).ok()?;
     put_apis(&mut blobs, apis);
-    let stored = stored.into_iter().map(|(segment, crc, digest)| Stored {
-        segment,
+    let stored = stored.into_iter().map(|(crc, digest)| Stored {
         crc,
         digest: Digest::from_bytes(digest),
     });
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
     use crate::ingest::files::{self, CatalogFiles, FolderCopy};
     use crate::ingest::folder_listing::FolderRules;
-    use crate::ingest::read::{self, Segments};
+    use crate::ingest::read;
     use crate::ingest::{OnInvalid, store_folder};
     use crate::snapshot::{KnownPieces, Snapshot};
     use crate::store::{Base, Store};
@@ -230,9 +229,9 @@ mod tests {
     fn made(files: &CatalogFiles) -> (String, Vec<u8>, usize, usize) {
         let (mut bytes, mut copied, mut all) = (Vec::new(), 0, 0);
         let mut base = Base::default();
-        let read = read::read(files, &Segments::Made(None), |done| {
+        let read = read::read(files, true, |done| {
             let made = done.made();
-            for part in [made.lines, made.segments, made.messages] {
+            for part in [made.lines, made.messages] {
                 bytes.extend_from_slice(&part.len().to_le_bytes());
                 bytes.extend_from_slice(part);
             }
@@ -336,7 +335,6 @@ mod tests {
         let fresh = made(&place.files(None));
         for (name, at) in [
             ("metas.jsonl", 5),
-            ("metas.deflate", 5),
             ("messages.pb", 5),
             ("pieces.bin", 5),
             ("pieces.bin", 200),

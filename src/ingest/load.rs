@@ -14,7 +14,7 @@ use crate::ingest::folder_listing::{FolderOptions, FolderRules};
 use crate::ingest::followed::OnInvalid;
 use crate::ingest::origin::Origin;
 use crate::ingest::pull::{self, Pulled};
-use crate::ingest::read::{self, Segments};
+use crate::ingest::read;
 use crate::ingest::source::Source;
 use crate::ingest::stages::blocking;
 use crate::ingest::{curate, sqlite};
@@ -140,7 +140,7 @@ impl Loaded {
         mut sink: impl FnMut(u32, &Meta, &[u8]) -> Result<(), E>,
     ) -> Result<Reading, E> {
         let mut number = 0;
-        let (catalog, counts) = read::read(&self.files, &Segments::Omitted, |done| {
+        let (catalog, counts) = read::read(&self.files, false, |done| {
             let mut lines = &done.output.lines[..];
             for meta in &done.output.metas {
                 let (line, rest) = lines.split_at(meta.length as usize);

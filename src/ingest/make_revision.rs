@@ -1,7 +1,6 @@
 //! The stages `read`, `build` and `commit`: files become a revision.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Instant;
 
 use crate::answers::index::SearchRow;
@@ -12,10 +11,9 @@ use crate::ingest::error::{PassError, Stage};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::followed::OnInvalid;
 use crate::ingest::kept;
-use crate::ingest::read::{self, Segments};
+use crate::ingest::read;
 use crate::ingest::stages::{StageTracker, blocking_with_permit, observe};
 use crate::name::CatalogName;
-use crate::snapshot::{KnownSegments, Snapshot};
 use crate::store::{
     BlobPin, Counts, Finished, NewRevision, NewRevisionNumber, Revision, SourceIdentity, Store,
 };
@@ -31,8 +29,6 @@ pub(super) struct Input {
     /// The OCI blobs that the files are from. They stay until the commit.
     pub(super) blobs: Vec<BlobPin>,
     pub(super) on_invalid: OnInvalid,
-    /// A snapshot with segments that may be known.
-    pub(super) before: Option<Arc<Snapshot>>,
 }
 
 /// Makes a revision and commits it. One with a number of a fleet is only kept: it is
@@ -47,9 +43,9 @@ pub(super) async fn make_revision(
 ) -> Result<(Revision, Vec<Problem>), PassError> {
     stages.enter(Stage::Read);
     let (writing, reached, of) = (store.clone(), stages.clone(), name.clone());
-    let (files, on_invalid, before) = (input.files, input.on_invalid, input.before);
+    let (files, on_invalid) = (input.files, input.on_invalid);
     let written = blocking_with_permit(Stage::Read, &input.permit, move || {
-        write_revision(&writing, &reached, &of, files, on_invalid, before)
+        write_revision(&writing, &reached, &of, files, on_invalid)
     })
     .await?;
     let blobs: Vec<Digest> = input.blobs.iter().map(BlobPin::digest).collect();
@@ -81,25 +77,22 @@ pub(super) struct Written {
     pub(super) search: Vec<SearchRow>,
 }
 
-/// The stages `read` and `build`, on this thread and its helpers. Segments of lines
-/// that `before` has are copied.
+/// The stages `read` and `build`, on this thread and its helpers.
 pub(super) fn write_revision(
     store: &Store,
     stages: &StageTracker,
     name: &CatalogName,
     files: CatalogFiles,
     on_invalid: OnInvalid,
-    before: Option<Arc<Snapshot>>,
 ) -> Result<Written, PassError> {
     let started = Instant::now();
-    let segments = Segments::Made(before.and_then(KnownSegments::of));
     let mut writer = store.write_revision().map_err(PassError::at(Stage::Read))?;
     writer
         .keep_pieces(&kept::program())
         .map_err(PassError::at(Stage::Read))?;
     let mut digests = HashMap::new();
     let mut metas = 0;
-    let (mut catalog, counts) = read::read(&files, &segments, |done| {
+    let (mut catalog, counts) = read::read(&files, true, |done| {
         for (meta, stored) in done.output.metas.iter().zip(&done.stored) {
             if meta.schema() == "olm.bundle" {
                 digests.insert(metas, stored.digest);

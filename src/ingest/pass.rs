@@ -11,7 +11,7 @@ use crate::ingest::context::{PassContext, ReadPermit};
 use crate::ingest::curation::{CurateError, Curation};
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::{self, CatalogFiles, FolderCopy};
-use crate::ingest::fleet::{Track, share_revision};
+use crate::ingest::fleet::{MadeRevision, Track, share_revision};
 use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::make_revision::{Input, make_revision};
@@ -24,8 +24,8 @@ use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
 use crate::ingest::wait_until_quiet::{FolderState, wait_until_quiet};
 use crate::ingest::{curate, kept, sqlite};
 use crate::snapshot::{KnownPieces, Publisher, Snapshot};
-use crate::store::Revision;
 use crate::store::fleet::{FleetError, Lease, SourceRevision};
+use crate::store::{Encoding, Revision};
 use ::images::digest::Digest;
 use ::images::policy::Verdict;
 use fbc::problem::Problem;
@@ -33,6 +33,8 @@ use metrics::counter;
 
 /// How often a pass makes a curated catalog again whose sources were replaced meanwhile.
 const MADE_AGAIN: u32 = 3;
+/// The longest time from the first publication to being ready.
+const COMPRESSION: Duration = Duration::from_secs(5);
 /// The longest time of a pass.
 const LONGEST: Duration = Duration::from_hours(3);
 
@@ -70,7 +72,12 @@ pub(super) async fn run_once(
             publisher.update(|status| status.set_resolved(began));
             return Ok(Some(revision));
         };
-        let made = (&revision, &*made_of, began);
+        let made = MadeRevision {
+            revision: &revision,
+            sources: &made_of,
+            began,
+            before: publisher.snapshot(),
+        };
         let sharing = share_revision(context, holding, &stages, &followed.source, made);
         // Boxed, as the pass.
         match Box::pin(sharing).await {
@@ -202,7 +209,6 @@ impl Pass<'_> {
             return Ok(None);
         }
         Ok(Some(Input {
-            before: self.publisher.snapshot(),
             digest,
             files: files?,
             permit,
@@ -303,7 +309,6 @@ impl Pass<'_> {
             return Ok(None);
         }
         Ok(Some(Input {
-            before: self.publisher.snapshot(),
             digest,
             files,
             permit,
@@ -343,7 +348,6 @@ impl Pass<'_> {
         // A selection from valid packages must be valid.
         let own = curation.is_copy().then_some(self.followed.on_invalid);
         Ok(Some(Input {
-            before: self.publisher.snapshot(),
             digest,
             files,
             permit,
@@ -367,12 +371,27 @@ async fn publish(
         })
         .await?;
         publisher.update(|status| status.problems = problems.into());
-        publisher.publish(snapshot);
+        publisher.replace(snapshot);
         // The revision is served; old files only take space.
         if let Err(error) = context.store.retire(revision).await {
             tracing::warn!(%error, "cannot remove old revisions");
         }
+        until_compressed(publisher).await;
+        publisher.update(|status| status.first_attempt_done = true);
         Ok(())
     };
     stages.run(Stage::Publish, publishing).await
+}
+
+/// Waits before almanac is ready for the first time: clients that come then get
+/// compressed answers.
+async fn until_compressed(publisher: &Publisher) {
+    if publisher.status().first_attempt_done {
+        return;
+    }
+    if let Some(snapshot) = publisher.snapshot() {
+        // A busy processor is no reason to serve nobody.
+        let compressed = snapshot.until_encoded(Encoding::Segments);
+        let _ = tokio::time::timeout(COMPRESSION, compressed).await;
+    }
 }

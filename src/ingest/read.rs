@@ -14,8 +14,7 @@ use crate::answers::{graphql, sizes};
 use crate::ingest::done::{Done, PIECE};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::ordered::ordered;
-use crate::snapshot::KnownSegments;
-use crate::store::{Base, Counts, Segmenter, Stored};
+use crate::store::{Base, Counts, Stored};
 use ::images::digest::Digest;
 use fbc::document::{Blobs, Defect, Located};
 use fbc::fields::{Fields, MAX_SCHEMAS};
@@ -31,20 +30,12 @@ const MAX_PROBLEMS: usize = 10_000;
 /// package: more than are ever listed.
 const MAX_DEFECTS: usize = 2 * graph::MAX_PROBLEMS;
 
-/// Whether deflate segments are made of the lines, and kept for the next revision
-/// with all else that was made.
-pub(super) enum Segments {
-    /// None are made, and nothing is kept.
-    Omitted,
-    /// They are copied where they are known, and made where not.
-    Made(Option<KnownSegments>),
-}
-
 /// Reads the files and builds the graph. Each piece's bytes go to `sink`, in
-/// catalog order, which returns where they lie.
+/// catalog order, which returns where they lie. `keep` says whether the next revision
+/// may copy what is made.
 pub(super) fn read<E>(
     files: &CatalogFiles,
-    segments: &Segments,
+    keep: bool,
     mut sink: impl FnMut(&Done) -> Result<Base, E>,
 ) -> Result<(EncodedCatalog, Counts), E> {
     let mut collected = Collected {
@@ -60,8 +51,8 @@ pub(super) fn read<E>(
             .map_or(2, usize::from)
             .min(4),
         WINDOW,
-        || (Reader::default(), Segmenter::default()),
-        |(reader, segmenter), (file, piece, bytes, early)| {
+        Reader::default,
+        |reader, (file, piece, bytes, early)| {
             let mut done = early.unwrap_or_else(|| {
                 let mut done = recycled.lock().pop().unwrap_or_default();
                 done.take(reader, &piece, &bytes, files.known.as_deref());
@@ -69,9 +60,9 @@ pub(super) fn read<E>(
             });
             done.file = file;
             if !done.is_copied() {
-                store(&mut done, segments, segmenter);
+                store(&mut done);
             }
-            if let Segments::Made(_) = segments {
+            if keep {
                 done.keep(&piece, &bytes);
             }
             done
@@ -122,27 +113,13 @@ fn pieces_of(
 }
 
 /// Computes the values that are stored beside each line.
-fn store(done: &mut Done, segments: &Segments, segmenter: &mut Segmenter) {
+fn store(done: &mut Done) {
     let mut start = 0;
     for meta in &done.output.metas {
         let line = &done.output.lines[start..start + meta.length as usize];
         start += meta.length as usize;
-        let crc = crc32fast::hash(line);
-        let known = match segments {
-            Segments::Made(Some(known)) => known.find(line, crc),
-            _ => None,
-        };
-        let segment = match (segments, known) {
-            (Segments::Omitted, _) => 0,
-            (_, Some(known)) => {
-                done.segments.extend_from_slice(known);
-                known.len()
-            }
-            (_, None) => segmenter.append(line, &mut done.segments),
-        };
         done.stored.push(Stored {
-            segment: saturated(segment),
-            crc,
+            crc: crc32fast::hash(line),
             digest: Digest::of(line),
         });
     }
@@ -403,7 +380,7 @@ mod tests {
                 lines.extend_from_slice(done.lines());
                 Ok::<_, std::convert::Infallible>(Base::default())
             };
-            let Ok((catalog, counts)) = read(&files, &Segments::Omitted, sink);
+            let Ok((catalog, counts)) = read(&files, false, sink);
             let EncodedCatalog {
                 blobs, problems, ..
             } = &catalog;

@@ -58,6 +58,9 @@ impl Repairer {
         self.drop_files(snapshot, encoding.files(), name, damage)
             .await;
         snapshot.set_encoded(encoding, None);
+        if let Some(served) = self.publisher.snapshot() {
+            served.give_back(encoding);
+        }
         self.publisher.announce();
     }
 
@@ -168,7 +171,7 @@ impl Repairer {
                 .map_err(PassError::at(Stage::Read))?;
             let files = CatalogFiles::new(vec!["catalog.json".into()], vec![metas]);
             let stages = StageTracker::at(Stage::Read);
-            let written = write_revision(&work, &stages, &of, files, OnInvalid::Quarantine, None)?;
+            let written = write_revision(&work, &stages, &of, files, OnInvalid::Quarantine)?;
             if written.finished.content == old.content {
                 return Ok(written);
             }

@@ -178,7 +178,12 @@ impl Scrubber {
                 continue;
             };
             if !self.is_served(snapshot) {
-                // The files of a replaced revision are gone.
+                // The files of a replaced revision are gone. If not, the next one with the
+                // same content must not send them.
+                let served = self.publisher.snapshot();
+                if let (Some(served), Some(encoding)) = (served, encoding) {
+                    served.give_back(encoding);
+                }
                 return;
             }
             // At once: comparing the other files takes time.

@@ -285,14 +285,19 @@ impl Catalog {
 }
 
 impl Publisher {
-    /// Replaces the snapshot for all readers.
+    /// Replaces the snapshot for all readers. The first attempt is done.
     pub fn publish(&self, snapshot: Snapshot) {
+        self.replace(snapshot);
+        self.update(|status| status.first_attempt_done = true);
+    }
+
+    /// Replaces the snapshot for all readers.
+    pub fn replace(&self, snapshot: Snapshot) {
         if let Some(before) = self.snapshot() {
-            snapshot.replaces(&before);
+            snapshot.copies_from(&before);
+            before.end_encodings();
         }
         self.snapshot.send_replace(Some(Arc::new(snapshot)));
-        // Ready, even if the rest of the pass fails.
-        self.update(|status| status.first_attempt_done = true);
         self.set_repair(Repair::Done);
         self.announce();
     }
@@ -301,7 +306,7 @@ impl Publisher {
     pub fn withdraw(&self) {
         if let Some(snapshot) = self.snapshot.send_replace(None) {
             snapshot.mark_damaged();
-            snapshot.end_encoding();
+            snapshot.end_encodings();
         }
         self.announce();
     }

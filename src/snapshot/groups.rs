@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::answers::index::MetaIndex;
 use crate::snapshot::Snapshot;
 use crate::snapshot::slices::position;
-use crate::store::{Groups, Plain};
+use crate::store::{Encoding, Groups, Plain};
 
 /// The least bytes of a group in a catalog that is one file.
 const LEAST: usize = 64 << 10;
@@ -45,12 +45,22 @@ impl Snapshot {
         groups
     }
 
-    /// All lines, to encode.
-    pub fn plain(&self) -> Plain {
+    /// All lines, for an encoding.
+    pub fn plain(&self, encoding: Encoding) -> Plain {
+        let decoded = self.decoded();
+        if encoding != Encoding::Segments {
+            return Plain {
+                groups: self.groups(),
+                known: self.known_groups(),
+                ..Plain::of(decoded)
+            };
+        }
+        let lines = self.meta_lookup.lines.windows(2);
+        let line = |pair: &[u64]| self.metas.slice(position(pair[0])..position(pair[1]));
         Plain {
-            groups: self.groups(),
-            decoded: self.decoded(),
-            known: self.known_groups(),
+            lines: lines.map(line).collect(),
+            known_segments: self.known_segments(),
+            ..Plain::of(decoded)
         }
     }
 
@@ -62,27 +72,5 @@ impl Snapshot {
     /// Replaces the compressed groups, once those of this snapshot were made.
     pub fn set_groups(&self, groups: Option<Groups>) {
         *self.compressed.lock() = groups;
-    }
-
-    /// Takes over the compressed groups of the snapshot that this one replaces, unless
-    /// it has its own.
-    pub(super) fn replaces(&self, before: &Self) {
-        let mut compressed = self.compressed.lock();
-        if compressed.is_none() && !before.is_damaged() {
-            *compressed = before.known_groups();
-        }
-        drop(compressed);
-        before.end_encoding();
-    }
-
-    /// Tells that the encodings were made, or will not be.
-    pub fn end_encoding(&self) {
-        self.is_encoded.send_replace(true);
-    }
-
-    /// Waits until the encodings were made, or will not be.
-    pub async fn until_encoded(&self) {
-        // Never closed: the sender is in this snapshot.
-        let _ = self.is_encoded.subscribe().wait_for(|ended| *ended).await;
     }
 }

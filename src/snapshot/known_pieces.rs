@@ -18,12 +18,10 @@ pub struct KnownPieces {
 pub struct KnownPiece<'a> {
     /// Its lines.
     pub lines: Bytes,
-    /// The segments of its lines.
-    pub segments: Bytes,
     /// Its parts of messages.
     pub messages: Bytes,
-    /// The CRC-32 of these three.
-    pub crcs: [u32; 3],
+    /// The CRC-32 of these two.
+    pub crcs: [u32; 2],
     /// What else is kept.
     pub content: &'a [u8],
 }
@@ -42,15 +40,11 @@ impl KnownPieces {
     pub fn find(&self, key: &PieceKey) -> Option<KnownPiece<'_>> {
         let record = self.pieces.find(key)?;
         let Snapshot {
-            metas,
-            segments,
-            messages,
-            ..
+            metas, messages, ..
         } = &*self.snapshot;
-        let [of_lines, of_segments, of_messages] = record.parts;
+        let [of_lines, of_messages] = record.parts;
         Some(KnownPiece {
             lines: of_lines.of(metas)?,
-            segments: of_segments.of(segments)?,
             messages: of_messages.of(messages)?,
             crcs: record.parts.map(|part| part.crc),
             content: record.content,

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
+use parking_lot::Mutex;
 
 use crate::answers::index::Index;
 use crate::snapshot::encoded::Encoded;
@@ -34,8 +35,15 @@ pub(super) struct Runs {
     /// Bytes of the lines, and of their segments. The places of some hundred runs are
     /// far from each other, so to look them up takes as long as to send them.
     pub(super) length: OnceLock<u64>,
-    pub(super) segments_length: OnceLock<u64>,
-    pub(super) gzip: OnceLock<Encoded>,
+    pub(super) segments_length: Mutex<Option<Of<u64>>>,
+    pub(super) gzip: Mutex<Option<Of<Encoded>>>,
+}
+
+/// A value that belongs to the segments of this number: others lie in another file.
+#[derive(Clone)]
+pub(super) struct Of<T> {
+    pub(super) segments: u64,
+    pub(super) value: T,
 }
 
 impl Runs {
@@ -79,8 +87,6 @@ impl List {
 pub(super) struct MetaLookup {
     /// The offset of each line, and of the end.
     pub(super) lines: Vec<u64>,
-    /// The same for segments.
-    pub(super) segments: Vec<u64>,
     /// CRC-32 of all lines before each, and of all.
     pub(super) crcs: Vec<u32>,
     // Looking names up is a large part of a small request, and clients add none: so the
@@ -104,7 +110,6 @@ impl MetaLookup {
         let count = index.metas.len();
         let mut lookup = Self {
             lines: Vec::with_capacity(count + 1),
-            segments: Vec::with_capacity(count + 1),
             crcs: Vec::with_capacity(count + 1),
             texts: index.texts.iter().cloned().zip(0..).collect(),
             by_schema: vec![List::default(); index.texts.len()],
@@ -115,14 +120,12 @@ impl MetaLookup {
             name_hashes: Vec::with_capacity(count),
             by_name: Vec::with_capacity(count),
         };
-        let (mut line, mut segment) = (0, 0);
+        let mut line = 0;
         let mut crc = crc32fast::Hasher::new();
         for (number, meta) in (0_u32..).zip(&index.metas) {
             lookup.lines.push(line);
-            lookup.segments.push(segment);
             lookup.crcs.push(crc.clone().finalize());
             line += u64::from(meta.length);
-            segment += u64::from(meta.segment);
             crc.combine(&part(meta.crc, u64::from(meta.length)));
             for (table, text) in [
                 (&mut lookup.by_schema, meta.schema),
@@ -143,7 +146,6 @@ impl MetaLookup {
             lookup.by_name.push(number);
         }
         lookup.lines.push(line);
-        lookup.segments.push(segment);
         lookup.crcs.push(crc.finalize());
         lookup
     }

@@ -7,9 +7,9 @@ use bytes::Bytes;
 
 use crate::snapshot::Snapshot;
 use crate::snapshot::encoded::{Encoded, Gathered};
-use crate::snapshot::meta_lookup::{Runs, part};
+use crate::snapshot::meta_lookup::{Of, Runs, part};
 use crate::snapshot::slices::position;
-use crate::store::{Encoding, SEGMENTS_END};
+use crate::store::{Encoding, SEGMENTS_END, Segments};
 use ::images::digest::{Digest, Hasher};
 
 /// How a gzip member begins (RFC 1952): deflate, no flags, no time, fastest,
@@ -170,11 +170,21 @@ impl Selection {
         *self.runs.length.get_or_init(length)
     }
 
-    /// Bytes of the lines as one gzip member of stored segments.
-    pub fn gzip_length(&self) -> u64 {
-        let segments = &self.snapshot.meta_lookup.segments;
-        let length = || self.length_in(segments);
-        let length = *self.runs.segments_length.get_or_init(length);
+    /// The segments of the snapshot's lines, if they were made.
+    pub fn segments(&self) -> Option<Arc<Segments>> {
+        self.snapshot.segments()
+    }
+
+    /// Bytes of the lines as one gzip member of these segments.
+    pub fn gzip_length(&self, segments: &Segments) -> u64 {
+        let number = segments.number();
+        let mut known = self.runs.segments_length.lock();
+        known.take_if(|known| known.segments != number);
+        let length = known.get_or_insert_with(|| Of {
+            segments: number,
+            value: self.length_in(segments.offsets()),
+        });
+        let length = length.value;
         length + (GZIP_HEADER.len() + SEGMENTS_END.len() + 8) as u64
     }
 
@@ -193,16 +203,18 @@ impl Selection {
         gathered.finish()
     }
 
-    /// The lines as one gzip member, put together from stored segments.
-    pub fn gzip(&self) -> Encoded {
-        if let Some(made) = self.runs.gzip.get() {
-            return made.clone();
+    /// The lines as one gzip member, put together from these segments.
+    pub fn gzip(&self, segments: &Segments) -> Encoded {
+        let number = segments.number();
+        let known = self.runs.gzip.lock().clone();
+        if let Some(known) = known.filter(|known| known.segments == number) {
+            return known.value;
         }
         let snapshot = &self.snapshot;
         let mut gathered = Gathered::default();
         gathered.copy(&GZIP_HEADER);
-        for range in self.ranges(&snapshot.meta_lookup.segments) {
-            gathered.add(&snapshot.segments, range);
+        for range in self.ranges(segments.offsets()) {
+            gathered.add(segments.file(), range);
         }
         let (crc, length) = self.crc();
         gathered.copy(&SEGMENTS_END);
@@ -211,19 +223,27 @@ impl Selection {
         gathered.copy(&length.to_le_bytes()[..4]);
         let copied = gathered.copied;
         let made = gathered.finish();
-        if self.runs.shared && snapshot.meta_lookup.keeps(copied) {
-            return self.runs.gzip.get_or_init(|| made).clone();
+        if self.runs.shared {
+            let mut known = self.runs.gzip.lock();
+            // One of other segments has as many bytes of its own.
+            if known.is_some() || snapshot.meta_lookup.keeps(copied) {
+                let value = made.clone();
+                *known = Some(Of {
+                    segments: number,
+                    value,
+                });
+            }
         }
         made
     }
 
-    /// All lines in an encoding, if all are selected and the encoding was made.
+    /// All lines in an encoding, if all are selected and there is the encoding.
     pub fn whole(&self, encoding: Encoding) -> Option<Encoded> {
         if self.runs() != [(0, self.snapshot.meta_count())] {
             return None;
         }
         let mut encoded = Encoded::default();
-        encoded.push(self.snapshot.encoded(encoding)?);
+        encoded.push(self.snapshot.sent(encoding)?);
         Some(encoded)
     }
 

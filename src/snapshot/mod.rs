@@ -4,15 +4,17 @@
 //! mapped from disk. `metas` selects canonical metas for HTTP, `queries` finds
 //! the stored answers about packages, `dependents` the packages that depend on them, `icons` their icons, `grpc` answers the
 //! calls of the gRPC API, `graphql` those of the GraphQL API. `files` gives its lines to a selection and as files,
-//! `groups` what is compressed together, `images` the image that clients pull. `catalog`, `catalogs` and `images`
+//! `groups` what is compressed together, `compressed` the compressed forms, `images` the image that clients pull. `catalog`, `catalogs` and `images`
 //! hand what ingest publishes to serve, `announced` what a cluster announces.
 
 mod announced;
 mod attempt;
 mod catalog;
 mod catalogs;
+mod compressed;
 mod dependents;
 mod encoded;
+mod encodings;
 mod entry_lookup;
 mod files;
 mod fleet_status;
@@ -22,7 +24,6 @@ mod grpc;
 mod icons;
 mod images;
 mod known_pieces;
-mod known_segments;
 mod meta_lookup;
 mod metas;
 mod not_found;
@@ -42,7 +43,6 @@ pub use encoded::Encoded;
 pub use fleet_status::{FIRST_ANSWER, FleetStatus};
 pub use images::{Image, ImagePublisher, ImageSlot, Images, Mirrored, PublishedImages};
 pub use known_pieces::{KnownPiece, KnownPieces};
-pub use known_segments::KnownSegments;
 pub use metas::{Query, Selection};
 pub use not_found::NotFound;
 pub use opened::Snapshot;

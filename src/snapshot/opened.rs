@@ -11,12 +11,14 @@ use crate::answers::index::Index;
 use crate::answers::rest::facets::FacetRow;
 use crate::answers::rest::needs::Needs;
 use crate::answers::span::Span;
+use crate::snapshot::encodings::Encodings;
 use crate::snapshot::entry_lookup::EntryLookup;
 use crate::snapshot::graphql::schema_error::GraphqlSchema;
 use crate::snapshot::meta_lookup::MetaLookup;
 use crate::snapshot::slices::slice;
 use crate::store::{
-    Decoded, Encoding, Files, Groups, History, Revision, Searcher, Store, StoreError,
+    Decoded, Encoding, Files, Groups, History, KnownSegments, Revision, Searcher, Segments, Store,
+    StoreError,
 };
 use ::images::digest::Digest;
 
@@ -25,7 +27,6 @@ pub struct Snapshot {
     pub(super) revision: Revision,
     pub(super) index: Index,
     pub(super) metas: Bytes,
-    pub(super) segments: Bytes,
     pub(super) messages: Bytes,
     pub(super) queries: Bytes,
     pub(super) searcher: Searcher,
@@ -36,10 +37,12 @@ pub struct Snapshot {
     pub(super) facets: OnceLock<Vec<FacetRow>>,
     pub(super) needs: OnceLock<Vec<Needs>>,
     pub(super) icons: OnceLock<Vec<Option<Digest>>>,
-    gzip: Mutex<Option<Bytes>>,
-    zstd: Mutex<Option<Bytes>>,
+    pub(super) encodings: Mutex<Encodings>,
+    /// Segments of a snapshot before, until this one has its own.
+    pub(super) segments_before: Mutex<Option<KnownSegments>>,
     pub(super) compressed: Mutex<Option<Groups>>,
-    pub(super) is_encoded: watch::Sender<bool>,
+    /// The encodings that were made, or will not be.
+    pub(super) ended: watch::Sender<Vec<Encoding>>,
     damaged: AtomicBool,
 }
 
@@ -49,17 +52,22 @@ impl Snapshot {
         let Files {
             index,
             metas,
-            segments,
             messages,
             queries,
         } = store.open_revision(&revision)?;
         let meta_lookup = MetaLookup::new(&index);
         let decoded = decoded(&metas, &meta_lookup);
         let encoded = |encoding| store.encoded(&revision, encoding, decoded);
+        let mut encodings = Encodings::default();
         let gzip = encoded(Encoding::Gzip);
-        let groups = gzip
-            .clone()
-            .and_then(|gzip| store.groups(revision.id, metas.clone(), gzip));
+        encodings.set_whole(Encoding::Gzip, gzip.clone());
+        encodings.set_whole(Encoding::Zstd, encoded(Encoding::Zstd));
+        let segments = encoded(Encoding::Segments);
+        let segments = segments.and_then(|file| Segments::open(file, &meta_lookup.lines));
+        encodings.set_segments(segments);
+        let mut ended = Encoding::ALL.to_vec();
+        ended.retain(|encoding| encodings.whole(*encoding).is_some());
+        let groups = gzip.and_then(|gzip| store.groups(revision.id, metas.clone(), gzip));
         Ok(Self {
             meta_lookup,
             damaged: AtomicBool::new(false),
@@ -68,13 +76,12 @@ impl Snapshot {
             facets: OnceLock::new(),
             needs: OnceLock::new(),
             icons: OnceLock::new(),
-            gzip: Mutex::new(gzip),
-            zstd: Mutex::new(encoded(Encoding::Zstd)),
+            encodings: Mutex::new(encodings),
+            segments_before: Mutex::default(),
             compressed: Mutex::new(groups),
-            is_encoded: watch::Sender::new(false),
+            ended: watch::Sender::new(ended),
             index,
             metas,
-            segments,
             messages,
             queries,
             searcher: store.searcher(revision.id),
@@ -110,23 +117,6 @@ impl Snapshot {
 
     pub(super) fn mark_damaged(&self) {
         self.damaged.store(true, Ordering::Relaxed);
-    }
-
-    /// All lines in an encoding, if it was made.
-    pub fn encoded(&self, encoding: Encoding) -> Option<Bytes> {
-        self.encoding(encoding).lock().clone()
-    }
-
-    /// Replaces all lines in an encoding: another form of the same content.
-    pub fn set_encoded(&self, encoding: Encoding, file: Option<Bytes>) {
-        *self.encoding(encoding).lock() = file;
-    }
-
-    fn encoding(&self, encoding: Encoding) -> &Mutex<Option<Bytes>> {
-        match encoding {
-            Encoding::Gzip => &self.gzip,
-            Encoding::Zstd => &self.zstd,
-        }
     }
 
     /// The bytes of a part of a message.

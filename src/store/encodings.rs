@@ -1,5 +1,6 @@
 //! All lines of a revision in other encodings: one file per encoding, made
-//! after the revision is published, or never.
+//! after the revision is published, or never. Clients get the lines as they are until
+//! then.
 //!
 //! A file gets its name once it is complete and synced, then its sums are
 //! recorded. Without them it is rebuilt. Its ends are verified against the
@@ -16,6 +17,7 @@ use zstd::zstd_safe;
 use crate::store::disk::{DiskError, protect, sync_folder};
 use crate::store::groups::{GROUPS, GroupedGzip, Groups};
 use crate::store::revision_files::METAS;
+use crate::store::segments::{self, KnownSegments, SEGMENTS};
 use crate::store::summing::{Summed, Summing};
 use crate::store::{Damage, FileSum, Revision, RevisionId, Store, StoreError};
 
@@ -26,6 +28,8 @@ pub enum Encoding {
     Gzip,
     /// A Zstandard frame (RFC 8878).
     Zstd,
+    /// A deflate segment of each line, for selections as gzip.
+    Segments,
 }
 
 /// The decoded form of a file.
@@ -46,23 +50,44 @@ const OUTPUT: usize = 256 << 10;
 
 /// The lines of a revision, to encode.
 pub struct Plain {
-    /// All lines, in groups that are compressed together.
+    /// All lines one by one, for segments.
+    pub lines: Vec<Bytes>,
+    /// All lines in groups that are compressed together, for the whole.
     pub groups: Vec<Bytes>,
     /// Length and CRC-32 of all lines.
     pub decoded: Decoded,
     /// Groups that may be copied.
     pub known: Option<Groups>,
+    /// Segments that may be copied.
+    pub known_segments: Option<KnownSegments>,
+}
+
+impl Plain {
+    /// Without lines, yet.
+    pub fn of(decoded: Decoded) -> Self {
+        Self {
+            lines: Vec::new(),
+            groups: Vec::new(),
+            decoded,
+            known: None,
+            known_segments: None,
+        }
+    }
 }
 
 impl Encoding {
-    /// All of them, the fastest first.
-    pub const ALL: [Self; 2] = [Self::Zstd, Self::Gzip];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Segments, Self::Zstd, Self::Gzip];
+    /// Those of all lines as a whole, the fastest first.
+    pub const WHOLE: [Self; 2] = [Self::Zstd, Self::Gzip];
 
-    /// Its name in HTTP (RFC 9110, section 8.4.1) and in labels.
+    /// Its name in labels. That of a whole encoding is the one in HTTP (RFC 9110,
+    /// section 8.4.1), too.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
             Self::Zstd => "zstd",
+            Self::Segments => "segments",
         }
     }
 
@@ -71,6 +96,7 @@ impl Encoding {
         match self {
             Self::Gzip => "all.gz",
             Self::Zstd => "all.zst",
+            Self::Segments => SEGMENTS,
         }
     }
 
@@ -79,6 +105,7 @@ impl Encoding {
         match self {
             Self::Gzip => &["all.gz", GROUPS],
             Self::Zstd => &["all.zst"],
+            Self::Segments => &[SEGMENTS],
         }
     }
 
@@ -106,6 +133,7 @@ impl Encoding {
                         Ok(Some(length)) if length == decoded.length
                     )
             }
+            Self::Segments => segments::are_of(file, decoded.length),
         }
     }
 }
@@ -241,6 +269,13 @@ fn write(
             let (written, list) = gzip.finish()?;
             (written, crc, Some(list))
         }
+        Encoding::Segments => {
+            let written = segments::write(output, &plain.lines, plain.known_segments, go_on)?;
+            let Some((written, crc)) = written else {
+                return Ok(None);
+            };
+            (written, crc, None)
+        }
         Encoding::Zstd => {
             let mut crc = crc32fast::Hasher::new();
             let mut encoder = ZstdEncoder::new(output, ZSTD)?;
@@ -298,12 +333,14 @@ mod tests {
 
     fn plain(lines: &[u8]) -> Plain {
         Plain {
+            lines: vec![Bytes::copy_from_slice(lines)],
             groups: lines.chunks(300_000).map(Bytes::copy_from_slice).collect(),
             decoded: Decoded {
                 length: lines.len() as u64,
                 crc: crc32fast::hash(lines),
             },
             known: None,
+            known_segments: None,
         }
     }
 
@@ -314,6 +351,14 @@ mod tests {
                 .read_to_end(&mut plain)
                 .map(drop),
             Encoding::Zstd => zstd::stream::copy_decode(file, &mut plain),
+            // Of one line, the segment comes first.
+            Encoding::Segments => {
+                let end = file.len() - 24;
+                let stream = [&file[..end], &[3, 0]].concat();
+                flate2::read::DeflateDecoder::new(&stream[..])
+                    .read_to_end(&mut plain)
+                    .map(drop)
+            }
         }
         .unwrap();
         plain

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use flate2::{Compression, FlushCompress};
 use serde::{Deserialize, Serialize};
 
-use crate::store::segment::{END, Segmenter};
+use crate::store::segmenter::{END, Segmenter};
 
 /// The name of the list in the folder of a revision.
 pub(super) const GROUPS: &str = "groups.bin";

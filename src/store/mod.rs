@@ -6,12 +6,12 @@
 //!   almanac.db                    catalogs, revisions, problems, images, passes, search
 //!   blobs/sha256/<hex>            OCI blobs as they were pulled or made
 //!   revisions/<id>/metas.jsonl    canonical metas in catalog order
-//!   revisions/<id>/metas.deflate  each meta as a deflate segment
 //!   revisions/<id>/messages.pb    encoded parts of registry messages
 //!   revisions/<id>/queries.jsonl  answers to queries over HTTP
 //!   revisions/<id>/index.bin      offsets in these files, by name
 //!   revisions/<id>/record.json    what the rows of the revision say
 //!   revisions/<id>/image-record.json   the same of its image
+//!   revisions/<id>/metas.deflate  each meta as a deflate segment, made later
 //!   revisions/<id>/all.gz         metas.jsonl compressed, made later
 //!   revisions/<id>/all.zst        the same
 //!   revisions/<id>/groups.bin     where parts of all.gz lie, for the next revision
@@ -60,7 +60,8 @@ mod revision;
 mod revision_files;
 mod revisions;
 mod search;
-mod segment;
+mod segmenter;
+mod segments;
 mod sql;
 mod sqlite_index;
 mod summing;
@@ -87,7 +88,8 @@ pub use revision::{
 };
 pub use revision_files::{FILES, Files, PIECES};
 pub use search::{Found, MAX_WORDS, Searcher};
-pub use segment::{END as SEGMENTS_END, Segmenter};
+pub use segmenter::END as SEGMENTS_END;
+pub use segments::{KnownSegments, Segments};
 pub use sql::{LAST_SECOND, time_of_unix, unix_of_time};
 pub use sqlite_index::{LegacyError, read_legacy};
 pub use sums::{Stamps, Verification};

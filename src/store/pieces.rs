@@ -17,13 +17,13 @@ use crate::store::revision_files::PIECES;
 use crate::store::{Revision, Store};
 
 /// Changes with the form of this file, and with that of what is kept in it.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 /// Bytes of the program's digest.
 const PROGRAM: usize = 32;
 /// The most bytes of the file. A usual catalog of 130 MB needs three million.
 pub(super) const LARGEST: u64 = 64 << 20;
 /// Bytes of a record without its content: key, parts, length of the content, CRC-32.
-const HEAD: usize = 32 + 3 * 20 + 4;
+const HEAD: usize = 32 + 2 * 20 + 4;
 const END: usize = 4;
 
 /// The identity of a piece: its notation and its bytes. Nobody can make two pieces
@@ -66,8 +66,8 @@ impl Part {
 pub struct Record<'a> {
     /// The key of the piece.
     pub key: PieceKey,
-    /// Its lines, segments and messages.
-    pub parts: [Part; 3],
+    /// Its lines and messages.
+    pub parts: [Part; 2],
     /// What else is kept.
     pub content: &'a [u8],
 }
@@ -101,7 +101,7 @@ impl Record<'_> {
         });
         Some(Record {
             key: PieceKey(*key),
-            parts: [numbers.next()?, numbers.next()?, numbers.next()?],
+            parts: [numbers.next()?, numbers.next()?],
             content: &record[HEAD..],
         })
     }
@@ -216,7 +216,7 @@ mod tests {
         };
         Record {
             key: PieceKey::of(1, key),
-            parts: [part(0), part(1 << 40), part(7)],
+            parts: [part(1 << 40), part(7)],
             content,
         }
     }
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_part_with_other_bytes_is_not_taken() {
-        let part = record(b"a", b"").parts[2];
+        let part = record(b"a", b"").parts[1];
         let file = Bytes::from_static(b"0123456abcd");
         assert_eq!(part.of(&file).as_deref(), Some(&b"abc"[..]));
         for other in [&b"0123456abd"[..], b"0123456ab", b""] {

@@ -6,11 +6,9 @@ use crate::answers::index::Index;
 use crate::store::disk::DiskError;
 use crate::store::record::{IMAGE_RECORD, RECORD};
 use crate::store::revision::Revision;
-use crate::store::summing::Summing;
 use crate::store::{Damage, Store, StoreError};
 
 pub(super) const METAS: &str = "metas.jsonl";
-pub(super) const SEGMENTS: &str = "metas.deflate";
 pub(super) const MESSAGES: &str = "messages.pb";
 pub(super) const QUERIES: &str = "queries.jsonl";
 pub(super) const INDEX: &str = "index.bin";
@@ -18,9 +16,8 @@ pub(super) const INDEX: &str = "index.bin";
 pub const PIECES: &str = "pieces.bin";
 
 /// The names of the files of a revision, without those in other encodings.
-pub const FILES: [&str; 8] = [
+pub const FILES: [&str; 7] = [
     METAS,
-    SEGMENTS,
     MESSAGES,
     QUERIES,
     INDEX,
@@ -35,21 +32,10 @@ pub struct Files {
     pub index: Index,
     /// `metas.jsonl`.
     pub metas: Bytes,
-    /// `metas.deflate`.
-    pub segments: Bytes,
     /// `messages.pb`.
     pub messages: Bytes,
     /// `queries.jsonl`.
     pub queries: Bytes,
-}
-
-impl Revision {
-    /// Whether these are the bytes that were written as its segments. Of a revision
-    /// without sums that is not known.
-    pub fn has_segments(&self, bytes: &[u8]) -> bool {
-        let written = self.files.get(SEGMENTS);
-        written.is_some_and(|written| *written == Summing::of(bytes))
-    }
 }
 
 impl Store {
@@ -81,7 +67,6 @@ impl Store {
         let files = Files {
             index,
             metas: map(METAS)?,
-            segments: map(SEGMENTS)?,
             messages: map(MESSAGES)?,
             queries: map(QUERIES)?,
         };
@@ -97,7 +82,6 @@ impl Store {
 fn has_indexed_lengths(files: &Files) -> bool {
     let index = &files.index;
     let lines: u64 = index.metas.iter().map(|meta| u64::from(meta.length)).sum();
-    let segments = index.metas.iter().map(|meta| u64::from(meta.segment));
     // The answers to lists are written last.
     let mut lists = [&index.package_names, &index.bundle_list].into_iter();
     let answers = index.queries.packages.iter().flat_map(|package| {
@@ -105,7 +89,6 @@ fn has_indexed_lengths(files: &Files) -> bool {
         channels.chain([package.summary.end(), package.details.end()])
     });
     lines == files.metas.len() as u64
-        && segments.sum::<u64>() == files.segments.len() as u64
         && lists.all(|list| list.start.saturating_add(list.length) <= files.messages.len() as u64)
         && answers.max().unwrap_or(0) <= files.queries.len() as u64
 }

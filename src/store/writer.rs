@@ -15,7 +15,7 @@ use crate::store::disk::{DiskError, protect, sync_folder};
 use crate::store::output::{Flusher, Output};
 use crate::store::pieces::{self, Part, PieceKey, Program};
 use crate::store::revision::FileSum;
-use crate::store::revision_files::{INDEX, MESSAGES, METAS, PIECES, QUERIES, SEGMENTS};
+use crate::store::revision_files::{INDEX, MESSAGES, METAS, PIECES, QUERIES};
 use crate::store::summing::Summing;
 use crate::store::{Damage, Store, StoreError};
 use ::images::digest::{Digest, Hasher};
@@ -26,7 +26,6 @@ use fbc::read::Meta;
 pub struct RevisionWriter {
     folder: TempDir,
     metas: Output,
-    segments: Output,
     messages: Output,
     queries: Output,
     pieces: Output,
@@ -70,8 +69,6 @@ pub struct Finished {
 pub struct Made<'a> {
     /// Canonical lines.
     pub lines: &'a [u8],
-    /// Their segments.
-    pub segments: &'a [u8],
     /// Parts of messages.
     pub messages: &'a [u8],
     /// One for each line.
@@ -86,8 +83,8 @@ pub struct Made<'a> {
 pub struct Kept<'a> {
     /// The key of the piece.
     pub key: PieceKey,
-    /// The CRC-32 of lines, segments and messages.
-    pub crcs: [u32; 3],
+    /// The CRC-32 of lines and messages.
+    pub crcs: [u32; 2],
     /// What else was made of it. No place in it depends on what comes before.
     pub content: &'a [u8],
 }
@@ -104,8 +101,6 @@ pub struct Base {
 /// Facts about a meta's line that are stored beside it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored {
-    /// Bytes of its segment.
-    pub segment: u32,
     /// CRC-32 of its line.
     pub crc: u32,
     /// Digest of its line.
@@ -124,7 +119,6 @@ impl Store {
         let open = |name: &str| Output::create(folder.path().join(name), &flusher);
         Ok(RevisionWriter {
             metas: open(METAS)?,
-            segments: open(SEGMENTS)?,
             messages: open(MESSAGES)?,
             queries: open(QUERIES)?,
             pieces: open(PIECES)?,
@@ -144,14 +138,13 @@ impl RevisionWriter {
 
     /// Appends what was made of the next piece in catalog order.
     pub fn append(&mut self, made: &Made<'_>) -> Result<Base, StoreError> {
-        let starts = [&self.metas, &self.segments, &self.messages].map(Output::length);
+        let starts = [&self.metas, &self.messages].map(Output::length);
         self.metas.append(made.lines)?;
-        self.segments.append(made.segments)?;
         self.messages.append(made.messages)?;
         if let Some(kept) = &made.kept
             && (1..pieces::LARGEST).contains(&self.pieces.length())
         {
-            let lengths = [made.lines, made.segments, made.messages].map(|part| part.len() as u64);
+            let lengths = [made.lines, made.messages].map(|part| part.len() as u64);
             let part = |of: usize| Part {
                 start: starts[of],
                 length: lengths[of],
@@ -159,7 +152,7 @@ impl RevisionWriter {
             };
             let record = pieces::Record {
                 key: kept.key,
-                parts: [part(0), part(1), part(2)],
+                parts: [part(0), part(1)],
                 content: kept.content,
             };
             self.pieces.append(&pieces::encode(&record))?;
@@ -176,11 +169,10 @@ impl RevisionWriter {
                 package: number(meta.package()),
                 name: meta.name().into(),
                 length: meta.length,
-                segment: stored.segment,
                 crc: stored.crc,
             });
         }
-        let [lines, _, messages] = starts;
+        let [lines, messages] = starts;
         Ok(Base { lines, messages })
     }
 
@@ -252,7 +244,6 @@ impl RevisionWriter {
         let mut sums = BTreeMap::from([(INDEX.to_owned(), Summing::of(&bytes))]);
         for (name, output) in [
             (METAS, &self.metas),
-            (SEGMENTS, &self.segments),
             (MESSAGES, &self.messages),
             (QUERIES, &self.queries),
             (PIECES, &self.pieces),

@@ -58,7 +58,7 @@ async fn it_is_not_ready_before_each_catalog_was_tried() {
     let waiting = format!("waiting={}", registry.reference("catalogs/a", "v1"));
     let sources = folders.sources().into_iter().chain([waiting]);
     let mut served = Served::begin(with(start(), sources));
-    served.wait_for_status("fruit", |status| status["state"] == "serving");
+    served.wait_for_status("fruit", |status| status["last_pass"].is_string());
 
     assert_eq!(get(&served, "/livez").status, 200);
     let reply = get(&served, "/readyz");

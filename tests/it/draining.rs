@@ -36,6 +36,7 @@ fn serving(folder: &Path, catalog: &Catalog, settings: &str) -> Almanac {
     let source = format!("file:{}", folder.display());
     let mut almanac = Almanac::start(&(settings.to_owned() + &following(&source)));
     almanac.until("a", "a revision", |status| status["state"] == "serving");
+    almanac.program.wait_until_ready();
     almanac
 }
 

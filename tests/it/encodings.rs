@@ -2,17 +2,18 @@
 //! gets which, and what becomes of their files.
 
 use std::fs;
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::http::{fruit, fruit_served};
-use crate::support::catalog::{Catalog, Format, entry};
+use crate::support::almanac::{Almanac, catalog};
+use crate::support::catalog::{Catalog, entry};
 use crate::support::http::{self, Reply};
+use crate::support::image::Image;
 use crate::support::program::{PATIENCE, STEP};
 use crate::support::served::{Folders, Served};
+use crate::support::upstream::Upstream;
 
 const ALL: &str = "/catalogs/fruit/api/v1/all";
 const METAS: &str = "/catalogs/fruit/api/v1/metas";
@@ -23,7 +24,9 @@ const BUNDLES: &str = "/catalogs/fruit/api/v1/metas?schema=olm.bundle";
 pub(crate) fn wait(served: &mut Served) {
     served.wait_for_status_within(Duration::from_mins(2), "fruit", |status| {
         let bytes = &status["revision"]["bytes"];
-        bytes["gzip"].is_u64() && bytes["zstd"].is_u64()
+        ["gzip", "zstd", "segments"]
+            .iter()
+            .all(|form| bytes[form].is_u64())
     });
 }
 
@@ -241,24 +244,37 @@ fn without_room_for_its_file_the_whole_is_sent_in_segments() {
             .success()
     );
     // A folder in its place that cannot be replaced.
-    for name in ["all.gz", "all.zst"] {
+    let block = |name| {
         fs::remove_file(folder.join(name)).unwrap();
         fs::create_dir_all(folder.join(name).join("full")).unwrap();
+    };
+    for name in ["all.gz", "all.zst"] {
+        block(name);
     }
     served.program.restart();
-    let http = served.program.address("http");
     served.program.wait_until_ready();
     served.program.wait_for_log("two warnings", |log| {
-        log.matches("could not be encoded as a whole").count() == 2
+        log.matches("could not be encoded").count() == 2
     });
-    let all = |accepted| {
+    let all = |served: &mut Served, accepted| {
         let headers = [("Accept-Encoding", accepted)];
+        let http = served.program.address("http");
         http::ask(http, "GET", ALL, &headers, b"").unwrap()
     };
-    let packed = all("zstd, gzip");
+    let packed = all(&mut served, "zstd, gzip");
     assert_eq!(packed.header("content-encoding"), Some("gzip"));
     assert!(decode(&packed) == plain);
-    assert_eq!(all("zstd").header("content-encoding"), None);
+    assert_eq!(all(&mut served, "zstd").header("content-encoding"), None);
+
+    // Without segments, the lines are sent as they are.
+    served.program.terminate();
+    assert!(served.program.wait(PATIENCE).success());
+    block("metas.deflate");
+    served.program.restart();
+    served.program.wait_until_ready();
+    let reply = all(&mut served, "zstd, gzip");
+    assert_eq!(reply.header("content-encoding"), None);
+    assert!(reply.body == plain);
 }
 
 #[test]
@@ -290,49 +306,63 @@ fn encodings_go_with_their_revision_and_come_with_the_next() {
     );
 }
 
-/// The next revision copies the segments of lines that it has too.
-#[tokio::test]
-async fn a_known_segment_is_that_of_the_same_line_and_never_a_damaged_one() {
-    use almanac::ingest::{OnInvalid, store_folder};
-    use almanac::snapshot::{KnownSegments, Snapshot};
-    use almanac::store::Store;
-
-    let folder = tempfile::tempdir().unwrap();
-    let (data, source) = (folder.path().join("data"), folder.path().join("source"));
-    fs::create_dir(&source).unwrap();
-    fruit().write_to(&source, Format::JsonLines);
-    let store = Store::open(&data).await.unwrap();
-    let (name, limits) = ("fruit".parse().unwrap(), images::layers::Limits::default());
-    let made = store_folder(&store, &name, &source, &limits, OnInvalid::Quarantine);
-    let (revision, _) = made.await.unwrap();
-    let open = || Arc::new(Snapshot::open(&store, revision.clone()).unwrap());
-    let known = KnownSegments::of(open()).unwrap();
-    let all = open().lines();
-    let lines: Vec<&[u8]> = all.split_inclusive(|byte| *byte == b'\n').collect();
-    assert!(lines.len() > 5);
-    for line in lines {
-        let crc = crc32fast::hash(line);
-        let segment = known.find(line, crc).unwrap();
-        let mut plain = Vec::new();
-        let end: &[u8] = &[3, 0];
-        let mut decoder = flate2::read::DeflateDecoder::new(segment.chain(end));
-        decoder.read_to_end(&mut plain).unwrap();
-        assert_eq!(plain, line);
-        // Another line with the same CRC-32 and length gets nothing.
-        let mut other = line.to_vec();
-        other[0] ^= 1;
-        assert_eq!(known.find(&other, crc), None);
-        assert_eq!(known.find(&line[1..], crc), None);
+#[test]
+fn a_client_that_comes_when_almanac_is_ready_gets_gzip() {
+    let mut served = Served::catalogs(&Folders::of("fruit", &fruit()));
+    served.program.wait_until_ready();
+    for path in [ALL, BUNDLES] {
+        let reply = ask(&served, path, "gzip");
+        assert_eq!(reply.header("content-encoding"), Some("gzip"), "{path}");
+        assert!(decode(&reply) == served.get(path).body, "{path}");
     }
-    // One changed byte on disk, and none is copied.
-    let file = data.join(format!("revisions/{}/metas.deflate", revision.id));
-    let mut bytes = fs::read(&file).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::remove_file(&file).unwrap();
-    fs::write(&file, bytes).unwrap();
-    assert!(KnownSegments::of(open()).is_none());
-    store.close().await;
+}
+
+/// A source that is built anew every night often has the same content.
+#[test]
+fn a_new_revision_with_the_same_content_keeps_all_forms() {
+    let upstream = Upstream::start();
+    let image = |note: &str| {
+        let catalog = Image::of_catalog(&fruit());
+        catalog.label("note", note).build()
+    };
+    upstream.push("a/fruit", "v1", &image("first"));
+    let source = upstream.reference("a/fruit", "v1");
+    let config = format!("poll = \"100ms\"\n{}", catalog("fruit", &source));
+    let mut almanac = Almanac::start(&config);
+    almanac.until_whole("fruit");
+    almanac.until_encoded(1);
+    let forms = [(ALL, "gzip"), (ALL, "zstd"), (BUNDLES, "gzip")];
+    let address = almanac.program.address("http");
+    let get = |path, accepted: &str, tag: &str| {
+        let headers = [("Accept-Encoding", accepted), ("If-None-Match", tag)];
+        http::ask(address, "GET", path, &headers, b"").unwrap()
+    };
+    let tags = forms.map(|(path, accepted)| {
+        let reply = get(path, accepted, "\"none\"");
+        assert_eq!(reply.header("content-encoding"), Some(accepted));
+        reply.header("etag").unwrap().to_owned()
+    });
+    for note in ["second", "third"] {
+        let image = image(note);
+        upstream.push("a/fruit", "v1", &image);
+        let begin = std::time::Instant::now();
+        loop {
+            // Also at the moment at which the new revision is published.
+            for ((path, accepted), tag) in forms.iter().zip(&tags) {
+                assert_eq!(get(path, accepted, tag).status, 304, "{path} {accepted}");
+            }
+            let status = almanac.status("fruit");
+            if status["revision"]["digest"] == image.digest().to_string() {
+                break;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{status:#}");
+        }
+        for _ in 0..50 {
+            for ((path, accepted), tag) in forms.iter().zip(&tags) {
+                assert_eq!(get(path, accepted, tag).status, 304, "{path} {accepted}");
+            }
+        }
+    }
 }
 
 /// The image of the catalog `fruit`, as soon as it is another one than `before`.

@@ -193,7 +193,9 @@ fn what_is_imported_is_served_as_it_was() {
     side.upstream.forget_requests();
     side.almanac
         .restart_with(&format!("offline = true\n{config}"));
-    side.almanac.program.wait_until_ready();
+    for name in ["a", "b"] {
+        side.almanac.until_whole(name);
+    }
     assert_eq!(answers(&mut side.almanac), before);
     // Every platform and signature came along.
     side.image.for_each_manifest(|manifest| {

@@ -531,7 +531,7 @@ fn a_catalog_that_is_set_unavailable_is_not_there() {
     almanac.until("on", "it to be served", |status| {
         status["state"] == "serving"
     });
-    assert_eq!(almanac.ready().status, 200);
+    almanac.program.wait_until_ready();
     let address = almanac.program.address("http");
     let unavailable = "404 Not Found\ncatalog off is set unavailable in almanac's configuration\n";
     for (path, text) in [

@@ -334,12 +334,13 @@ impl FleetWork<'_> {
             catalog: catalog.clone(),
             source: Box::new(source),
         };
-        encode(store, &find().await?).await.map_err(failed)?;
+        encode(store, &find().await?, None).await.map_err(failed)?;
         // With the sums of its encodings.
         let revision = find().await?;
-        FileLimit::of(&self.requested.limits).check_revision(&revision)?;
         self.progress.at("uploading", 0, 0)?;
-        let files = self.fleet.share_revision(store, &revision).await?;
+        let limit = FileLimit::of(&self.requested.limits);
+        let files = self.fleet.share_revision(store, Some(limit), &revision);
+        let files = files.await?;
         let image = match store.image(revision.id).await? {
             Some(image) => {
                 let parts = self.fleet.share_image(store, &image).await?;

@@ -382,7 +382,6 @@ fn read(
         &carried.catalog,
         files,
         OnInvalid::Quarantine,
-        None,
     );
     let written = written.map_err(failed)?;
     let (actual, content) = (written.finished.content, carried.content);

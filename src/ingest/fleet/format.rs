@@ -67,7 +67,7 @@ async fn build(
     let written = blocking_with_permit(Stage::Read, permit, move || {
         let files = CatalogFiles::new(vec!["catalog.json".into()], vec![lines]);
         let stages = StageTracker::at(Stage::Read);
-        write_revision(&work, &stages, &of, files, OnInvalid::Quarantine, None)
+        write_revision(&work, &stages, &of, files, OnInvalid::Quarantine)
     });
     let written = written.await.map_err(failed)?;
     if written.finished.content.to_string() != generation.content {
@@ -95,7 +95,7 @@ async fn build(
         let kept = store.kept(catalog, id).await?;
         kept.ok_or(StoreError::KnownDamage(id))
     };
-    encode(store, &find().await?).await.map_err(failed)?;
+    encode(store, &find().await?, None).await.map_err(failed)?;
     // With the sums of its encodings.
     Ok(find().await?)
 }

@@ -29,6 +29,6 @@ pub use fleet_metrics::describe_fleet_metrics;
 pub(super) use format::fetch_or_build;
 pub use membership::{Membership, Track, track_origin};
 pub use receive::receive;
-pub(super) use share::{encode, share_image, share_revision};
+pub(super) use share::{MadeRevision, encode, share_image, share_revision};
 pub use upkeep::keep_place;
 pub(super) use visit::Visit;

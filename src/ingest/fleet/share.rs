@@ -22,27 +22,37 @@ use crate::store::{self, BlobPin, Encoding, Revision, RevisionId, Store};
 /// The longest time until all serve what was announced.
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// Publishes a revision that is kept here: all replicas fetch it, then all turn to it. With
-/// the revisions that it is made of, if it is curated, and the moment at which its pass
-/// began. Returns once it is served here.
+/// A revision that is made and kept, but not published.
+pub(in crate::ingest) struct MadeRevision<'a> {
+    pub(in crate::ingest) revision: &'a Revision,
+    /// The revisions that it is made of, if it is curated.
+    pub(in crate::ingest) sources: &'a [SourceRevision],
+    /// The moment at which its pass began.
+    pub(in crate::ingest) began: Instant,
+    /// The snapshot that is served until then.
+    pub(in crate::ingest) before: Option<Arc<Snapshot>>,
+}
+
+/// Publishes a revision: all replicas fetch it, then all turn to it. Returns once it is
+/// served here.
 pub(in crate::ingest) async fn share_revision(
     context: &PassContext,
     (track, lease): (&Track, Lease),
     stages: &StageTracker,
     source: &Source,
-    (revision, made_of, began): (&Revision, &[SourceRevision], Instant),
+    made: MadeRevision<'_>,
 ) -> Result<(), PassError> {
     let sharing = async {
         let store = &context.store;
-        encode(store, revision).await?;
+        let revision = made.revision;
+        encode(store, revision, made.before).await?;
         // With the sums of its encodings.
         let kept = store.kept(&revision.catalog, revision.id).await;
         let kept = kept.map_err(PassError::at(Stage::Share))?;
         let revision = kept.as_ref().unwrap_or(revision);
         let limit = FileLimit::of(&context.limits);
-        limit.check_revision(revision).map_err(failed)?;
         let fleet = track.membership().fleet();
-        let files = fleet.share_revision(store, revision).await;
+        let files = fleet.share_revision(store, Some(limit), revision).await;
         let files = files.map_err(failed)?;
         let image = match make_image(context, source, track, revision).await {
             Some((image, pins)) => {
@@ -54,11 +64,11 @@ pub(in crate::ingest) async fn share_revision(
         let publication = Publication {
             lease,
             revision,
-            sources: made_of,
+            sources: made.sources,
             files: &files,
             image: image.as_ref().map(|(image, parts, _)| (image, parts)),
             past: None,
-            resolved: track.membership().time(began.into_std()),
+            resolved: track.membership().time(made.began.into_std()),
             // The pass tells them.
             untold: false,
         };
@@ -90,8 +100,6 @@ async fn make_image(
             Snapshot::open(&store, of).map_err(PassError::at(Stage::Build))
         });
         let snapshot = Arc::new(opening.await?);
-        // They are made already.
-        snapshot.end_encoding();
         make_slim(context, &snapshot, tags(source), signing(context, options)).await
     };
     let made = made.await.inspect_err(|error| {
@@ -132,15 +140,28 @@ async fn wait(track: &Track, id: GenerationId) -> Result<(), FleetError> {
 }
 
 /// Makes all encodings, so that the revision never changes once it is announced: a
-/// replica without one would answer with another entity tag.
-pub(in crate::ingest) async fn encode(store: &Store, revision: &Revision) -> Result<(), PassError> {
+/// replica without one would answer with another entity tag. What `before` has too is
+/// copied.
+pub(in crate::ingest) async fn encode(
+    store: &Store,
+    revision: &Revision,
+    before: Option<Arc<Snapshot>>,
+) -> Result<(), PassError> {
     let (own, of) = (store.clone(), revision.clone());
     let made = blocking(Stage::Share, move || {
         let make = || {
             let snapshot = Snapshot::open(&own, of)?;
+            if let Some(before) = before {
+                snapshot.copies_from(&before);
+            }
             let mut made = Vec::new();
             for encoding in Encoding::ALL {
-                let file = own.encode(snapshot.revision(), encoding, snapshot.plain(), || true)?;
+                let file = own.encode(
+                    snapshot.revision(),
+                    encoding,
+                    snapshot.plain(encoding),
+                    || true,
+                )?;
                 made.extend(file.into_iter().flat_map(|encoded| encoded.sums));
             }
             Ok(made)

@@ -12,7 +12,7 @@ use crate::ingest::images::slim;
 use crate::ingest::source::Source;
 use crate::ingest::stages::blocking_with_permit;
 use crate::snapshot::Snapshot;
-use crate::store::{self, BlobPin};
+use crate::store::{self, BlobPin, Encoding};
 
 /// The longest time to wait for compressed bytes before making them.
 const COMPRESSION: Duration = Duration::from_secs(20);
@@ -26,7 +26,7 @@ pub(in crate::ingest) async fn make_slim(
 ) -> Result<(store::Image, Vec<BlobPin>), PassError> {
     // The layer has the compressed groups of `all.gz`, whose thread may wait for an
     // idle processor.
-    let _ = tokio::time::timeout(COMPRESSION, snapshot.until_encoded()).await;
+    let _ = tokio::time::timeout(COMPRESSION, snapshot.until_encoded(Encoding::Gzip)).await;
     // It takes a core for a while: never beside a pass.
     let permit = context.read_permit().await;
     let (store, snapshot) = (context.store.clone(), Arc::clone(snapshot));

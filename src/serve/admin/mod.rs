@@ -17,7 +17,7 @@ use http::header::CONTENT_TYPE;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
 
-use crate::snapshot::{self, Catalogs, FleetStatus};
+use crate::snapshot::{Catalog, Catalogs, FleetStatus};
 use status::Status;
 
 pub use status::Configuration;
@@ -103,7 +103,7 @@ async fn ready(State(admin): State<Admin>) -> Response {
             return (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")).into_response();
         }
         let mut text = "ok".to_owned();
-        let damaged = names(&admin.catalogs, snapshot::Status::is_damaged);
+        let damaged = names(&admin.catalogs, |one| one.status().is_damaged());
         if !damaged.is_empty() {
             text.push_str("; stored files are damaged: ");
             text.push_str(&damaged);
@@ -119,7 +119,10 @@ async fn ready(State(admin): State<Admin>) -> Response {
         text.push('\n');
         return text.into_response();
     }
-    let waiting = names(&admin.catalogs, |status| !status.first_attempt_done);
+    let is_waiting = |catalog: &Catalog| !catalog.status().first_attempt_done;
+    let is_read = |catalog: &Catalog| catalog.snapshot().is_some();
+    let waiting = names(&admin.catalogs, |one| is_waiting(one) && !is_read(one));
+    let compressed = names(&admin.catalogs, |one| is_waiting(one) && is_read(one));
     let mut text = Vec::new();
     if awaits_cluster {
         text.push("waiting for the catalogs of the cluster".to_owned());
@@ -128,13 +131,16 @@ async fn ready(State(admin): State<Admin>) -> Response {
     if !waiting.is_empty() {
         text.push(format!("waiting for the first attempt: {waiting}"));
     }
+    if !compressed.is_empty() {
+        text.push(format!("compressing: {compressed}"));
+    }
     (StatusCode::SERVICE_UNAVAILABLE, text.join("; ") + "\n").into_response()
 }
 
 /// The names of the catalogs in a state.
-fn names(catalogs: &Catalogs, is_meant: impl Fn(&snapshot::Status) -> bool) -> String {
+fn names(catalogs: &Catalogs, is_meant: impl Fn(&Catalog) -> bool) -> String {
     let catalogs = catalogs.all();
-    let meant = catalogs.iter().filter(|one| is_meant(&one.status()));
+    let meant = catalogs.iter().filter(|one| is_meant(one));
     let names: Vec<&str> = meant.map(|one| one.name.as_str()).collect();
     names.join(", ")
 }

@@ -129,12 +129,14 @@ struct RevisionStatus {
     bytes: Bytes,
 }
 
-/// The size of the whole catalog in each available encoding.
+/// The size of the whole catalog in each available encoding, and of the segments of which
+/// the gzip of selections is put together.
 #[derive(Serialize)]
 struct Bytes {
     identity: usize,
     gzip: Option<usize>,
     zstd: Option<usize>,
+    segments: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -270,6 +272,7 @@ impl RevisionStatus {
                 identity: snapshot.lines().len(),
                 gzip: encoded(Encoding::Gzip),
                 zstd: encoded(Encoding::Zstd),
+                segments: encoded(Encoding::Segments),
             },
         }
     }

@@ -1,12 +1,14 @@
 //! The encoded forms of a selection, and the choice between them.
 
+use std::sync::Arc;
+
 use http::header::{ACCEPT_ENCODING, IF_MATCH, IF_NONE_MATCH, IF_RANGE};
 use http::{HeaderMap, HeaderName};
 
 use crate::serve::http::conditional::{Validators, lists};
 use crate::serve::http::encoding::Accepted;
 use crate::snapshot::{Encoded, Selection};
-use crate::store::Encoding;
+use crate::store::{Encoding, Segments};
 
 /// Smaller responses are not compressed, as in catalogd. In bytes.
 pub(super) const SMALLEST_COMPRESSED: u64 = 1024;
@@ -20,6 +22,36 @@ pub(super) enum Form {
     Segments,
     /// The stored encoding of the whole catalog.
     Whole(Encoding),
+}
+
+/// The stored encodings of a selection that a client accepts. They are looked up once:
+/// they may come or go during a request.
+struct Stored {
+    zstd: Option<Encoded>,
+    gzip: Option<Encoded>,
+    segments: Option<Arc<Segments>>,
+}
+
+impl Stored {
+    fn of(selection: &Selection, accepted: Accepted) -> Self {
+        let whole = |encoding, weight| {
+            let is_accepted = weight > 0;
+            is_accepted.then(|| selection.whole(encoding)).flatten()
+        };
+        Self {
+            zstd: whole(Encoding::Zstd, accepted.zstd),
+            gzip: whole(Encoding::Gzip, accepted.gzip),
+            segments: (accepted.gzip > 0).then(|| selection.segments()).flatten(),
+        }
+    }
+
+    fn whole(&self, encoding: Encoding) -> Option<&Encoded> {
+        match encoding {
+            Encoding::Zstd => self.zstd.as_ref(),
+            Encoding::Gzip => self.gzip.as_ref(),
+            Encoding::Segments => None,
+        }
+    }
 }
 
 /// A form of a selection, with its validators and its bytes.
@@ -50,7 +82,8 @@ pub(super) fn choose(
     plain: bool,
 ) -> Chosen {
     let accepted = Accepted::read(headers.get_all(ACCEPT_ENCODING));
-    let forms = forms(selection, accepted);
+    let stored = Stored::of(selection, accepted);
+    let forms = forms(selection, accepted, &stored);
     let best = forms.clone().next().unwrap_or(Form::Identity);
     let tag = selection.tag();
     let validators = |form: Form| {
@@ -58,9 +91,13 @@ pub(super) fn choose(
             Form::Identity => String::new(),
             // The length belongs to it: another version of almanac may encode
             // the same content differently.
-            Form::Segments => format!("-gzip-{:x}", selection.gzip_length()),
+            Form::Segments => {
+                let length = stored.segments.as_ref();
+                let length = length.map(|it| selection.gzip_length(it));
+                format!("-gzip-{:x}", length.unwrap_or_default())
+            }
             Form::Whole(encoding) => {
-                let length = selection.whole(encoding).unwrap_or_default().length;
+                let length = stored.whole(encoding).map_or(0, |it| it.length);
                 format!("-{}-all-{length:x}", encoding.as_str())
             }
         };
@@ -97,9 +134,12 @@ pub(super) fn choose(
         validators: validators(form),
         encoded: match form {
             Form::Identity => selection.identity(),
-            Form::Segments => selection.gzip(),
-            // `forms` lists it only if it exists, so the default is never sent.
-            Form::Whole(encoding) => selection.whole(encoding).unwrap_or_default(),
+            // `forms` lists these only if they are there, so the default is never sent.
+            Form::Segments => {
+                let segments = stored.segments.as_ref();
+                segments.map_or_else(Encoded::default, |it| selection.gzip(it))
+            }
+            Form::Whole(encoding) => stored.whole(encoding).cloned().unwrap_or_default(),
         },
     }
 }
@@ -109,18 +149,26 @@ fn is_tag(value: &http::HeaderValue) -> bool {
 }
 
 /// The available forms that the client accepts, in order of preference.
-fn forms(selection: &Selection, accepted: Accepted) -> impl Iterator<Item = Form> + Clone {
+fn forms(
+    selection: &Selection,
+    accepted: Accepted,
+    stored: &Stored,
+) -> impl Iterator<Item = Form> + Clone + use<> {
     let small = selection.length() < SMALLEST_COMPRESSED && accepted.identity.is_some();
     let compressed = |weight| weight > 0 && !small;
     let whole = |encoding, weight| {
-        let available = compressed(weight) && selection.whole(encoding).is_some();
+        let available = compressed(weight) && stored.whole(encoding).is_some();
         (Form::Whole(encoding), weight, available)
     };
     let (gzip, identity) = (accepted.gzip, accepted.identity);
     let mut forms = [
         whole(Encoding::Zstd, accepted.zstd),
         whole(Encoding::Gzip, gzip),
-        (Form::Segments, gzip, compressed(gzip)),
+        (
+            Form::Segments,
+            gzip,
+            compressed(gzip) && stored.segments.is_some(),
+        ),
         (Form::Identity, identity.unwrap_or(0), identity.is_some()),
     ];
     // The sort is stable: equal weights keep the order above.

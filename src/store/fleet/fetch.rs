@@ -115,7 +115,7 @@ impl Fleet {
             let wanted = wanted(row)?;
             limit.check(id, &wanted.name, wanted.size)?;
             if wanted.name == OUTLINE {
-                let bytes = self.object(store, &wanted, whole).await?;
+                let bytes = self.whole_object(store, &wanted).await?;
                 let content = generation.content.parse::<Digest>();
                 let content = content.map_err(|_| FleetError::Row("generations"))?;
                 let kept = blocking("write in", store.folder.to_path_buf(), move |data| {
@@ -182,6 +182,9 @@ impl Fleet {
                 .iter()
                 .find(|row| row.get::<&[u8], _>("digest") == part.digest.as_bytes());
             let wanted = wanted(row.ok_or(FleetError::Row("image_parts"))?)?;
+            if wanted.size != size {
+                return Err(FleetError::Row("image_parts"));
+            }
             let own = store.clone();
             let pin = self.object(store, &wanted, move |wanted, spool| {
                 let mut blob = own.contents().new_blob()?;
@@ -229,6 +232,19 @@ impl Fleet {
                 done => return done,
             }
         }
+    }
+
+    /// Downloads an object that is read as a whole.
+    pub(super) async fn whole_object(
+        &self,
+        store: &Store,
+        wanted: &Arc<Wanted>,
+    ) -> Result<Vec<u8>, FleetError> {
+        // Before it comes: its row may be forged.
+        if wanted.size > MAX_WHOLE {
+            return Err(damaged(wanted, "it is larger than 256 MiB"));
+        }
+        self.object(store, wanted, whole).await
     }
 
     /// Notes that an object is not in the bucket as it should be.

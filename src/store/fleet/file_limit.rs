@@ -56,7 +56,7 @@ impl FileLimit {
     ///
     /// # Errors
     /// When one of its files is longer.
-    pub fn check_revision(self, revision: &Revision) -> Result<(), FleetError> {
+    pub(super) fn check_revision(self, revision: &Revision) -> Result<(), FleetError> {
         let mut files = revision.files.iter();
         files.try_for_each(|(name, sum)| self.check(revision.id, name, sum.length))
     }

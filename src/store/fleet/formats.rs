@@ -112,7 +112,7 @@ impl Fleet {
         revision: &Revision,
     ) -> Result<bool, FleetError> {
         let action = "share a format";
-        let files = self.share_revision(store, revision).await?;
+        let files = self.share_revision(store, None, revision).await?;
         limited(self.insert_format(action, revision, &files)).await
     }
 

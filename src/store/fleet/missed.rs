@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 use crate::name::CatalogName;
 use crate::store::disk::blocking;
 use crate::store::fleet::error::FleetError;
-use crate::store::fleet::fetch::{wanted, whole};
+use crate::store::fleet::fetch::wanted;
 use crate::store::fleet::pool::Fleet;
 use crate::store::{PastRevision, RevisionId, Store};
 
@@ -67,7 +67,7 @@ impl Fleet {
             return Ok(());
         }
         let wanted = wanted(row)?;
-        let bytes = match self.object(store, &wanted, whole).await {
+        let bytes = match self.whole_object(store, &wanted).await {
             Ok(bytes) => bytes,
             Err(error) if error.is_temporary() => return Err(error),
             Err(error) => {

@@ -73,7 +73,7 @@ impl Fleet {
                 let id = RevisionId(row.get("revision"));
                 let kept = store.kept(catalog, id).await?;
                 let kept = kept.ok_or(FleetError::NoCopy(id))?;
-                let files = self.share_revision(store, &kept).await?;
+                let files = self.share_revision(store, None, &kept).await?;
                 limited(self.rename(lease, Owner::Revision(id.0), &files)).await?;
                 has_restored = true;
             }

@@ -10,11 +10,12 @@ use sqlx::Row as _;
 use crate::objects::Put;
 use crate::store::disk::DiskError;
 use crate::store::fleet::error::FleetError;
+use crate::store::fleet::file_limit::FileLimit;
 use crate::store::fleet::pool::Fleet;
 use crate::store::groups::GROUPS;
 use crate::store::history::outline_bytes;
 use crate::store::record::RECORD;
-use crate::store::revision_files::{INDEX, MESSAGES, PIECES, QUERIES, SEGMENTS};
+use crate::store::revision_files::{INDEX, MESSAGES, PIECES, QUERIES};
 use crate::store::{Encoding, Image, Revision, Store, StoreError};
 use ::images::digest::Digest;
 
@@ -82,15 +83,27 @@ struct Upload {
 }
 
 impl Fleet {
-    /// Puts the files of a revision into the bucket.
+    /// Puts the files of a revision into the bucket. A new one has a limit.
+    ///
+    /// # Errors
+    /// When one is longer than replicas with this limit take, or cannot be shared.
     pub async fn share_revision(
         &self,
         store: &Store,
+        limit: Option<FileLimit>,
         revision: &Revision,
     ) -> Result<Shared, FleetError> {
         let (own, of) = (store.clone(), revision.clone());
         let uploads = tokio::task::spawn_blocking(move || files(&own, &of));
-        self.share(uploads.await.unwrap_or_else(stopped)?).await
+        let uploads = uploads.await.unwrap_or_else(stopped)?;
+        if let Some(limit) = limit {
+            limit.check_revision(revision)?;
+            for upload in &uploads {
+                let length = upload.bytes.len() as u64;
+                limit.check(revision.id, &upload.name, length)?;
+            }
+        }
+        self.share(uploads).await
     }
 
     /// Puts the parts of an image into the bucket.
@@ -198,7 +211,6 @@ fn files(store: &Store, revision: &Revision) -> Result<Vec<Upload>, FleetError> 
     for name in COMPRESSED {
         uploads.push(upload(name, map(name)?, Coding::Zstd));
     }
-    uploads.push(upload(SEGMENTS, map(SEGMENTS)?, Coding::Identity));
     for encoding in Encoding::ALL {
         // A catalog without lines has none.
         if revision.files.contains_key(encoding.file()) {

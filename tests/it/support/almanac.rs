@@ -322,7 +322,8 @@ impl Almanac {
     /// revision; gives its status.
     pub(crate) fn until_whole(&mut self, catalog: &str) -> Value {
         self.until_within(LONG_PATIENCE, catalog, "all of a revision", |status| {
-            status["revision"]["bytes"]["gzip"].is_u64()
+            let bytes = &status["revision"]["bytes"];
+            bytes["gzip"].is_u64() && bytes["segments"].is_u64()
         })
     }
 
@@ -347,8 +348,9 @@ impl Almanac {
             let files = self.files("revisions");
             // While one is made it lies in a folder beside.
             let settled = !self.revisions().iter().any(|name| name.starts_with("new-"));
-            let made = |name: &&String| name.ends_with("/all.gz") || name.ends_with("/all.zst");
-            settled && files.keys().filter(made).count() == 2 * revisions
+            let made = ["/metas.deflate", "/all.gz", "/all.zst"];
+            let is_made = |name: &&String| made.iter().any(|end| name.ends_with(end));
+            settled && files.keys().filter(is_made).count() == made.len() * revisions
         };
         let begin = Instant::now();
         while !encoded() {

@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
 /// Makes segments, and reuses its memory for the next one.
-pub struct Segmenter {
+pub(super) struct Segmenter {
     compress: Compress,
     buffer: Box<[u8]>,
 }
@@ -36,7 +36,7 @@ impl Segmenter {
     }
 
     /// Appends the segment of `bytes` to `out` and returns its length.
-    pub fn append(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
+    pub(super) fn append(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
         let start = out.len();
         let Ok(()) = self.feed(bytes, FlushCompress::Full, |part| {
             out.extend_from_slice(part);

@@ -1,0 +1,100 @@
+//! The compressed forms of a snapshot's lines. They are made after it is published. Until
+//! then, it sends those of the snapshot before if that had the same content: clients that
+//! have such a form need no other one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::snapshot::Snapshot;
+use crate::store::{Encoding, KnownSegments, Segments};
+
+impl Snapshot {
+    /// All lines in an encoding, if it was made of this snapshot.
+    pub fn encoded(&self, encoding: Encoding) -> Option<Bytes> {
+        let held = self.encodings.lock().whole(encoding);
+        held.and_then(|(file, is_own)| is_own.then_some(file))
+    }
+
+    /// Replaces all lines in an encoding: another form of the same content. `false` for
+    /// a file that does not belong to these lines.
+    pub fn set_encoded(&self, encoding: Encoding, file: Option<Bytes>) -> bool {
+        if encoding != Encoding::Segments {
+            self.encodings.lock().set_whole(encoding, file);
+            return true;
+        }
+        let is_given = file.is_some();
+        let lines = &self.meta_lookup.lines;
+        let segments = file.and_then(|file| Segments::open(file, lines));
+        let is_set = segments.is_some() == is_given;
+        self.encodings.lock().set_segments(segments);
+        *self.segments_before.lock() = None;
+        is_set
+    }
+
+    /// Sends an encoding of an earlier snapshot no more: it is damaged.
+    pub fn give_back(&self, encoding: Encoding) {
+        self.encodings.lock().give_back(encoding);
+    }
+
+    /// All lines in an encoding, to send.
+    pub(super) fn sent(&self, encoding: Encoding) -> Option<Bytes> {
+        let held = self.encodings.lock().whole(encoding);
+        held.map(|(file, _)| file)
+    }
+
+    /// The segments of its lines, to send.
+    pub(super) fn segments(&self) -> Option<Arc<Segments>> {
+        self.encodings.lock().segments()
+    }
+
+    /// Sends the encodings of an earlier snapshot with the same content until it has its
+    /// own, and copies later what is compressed of one with another content.
+    pub fn copies_from(&self, before: &Self) {
+        if before.is_damaged() {
+            return;
+        }
+        if self.revision.content == before.revision.content {
+            let lent = before.encodings.lock().clone();
+            self.encodings.lock().borrow(lent);
+        }
+        let mut groups = self.compressed.lock();
+        if groups.is_none() {
+            *groups = before.known_groups();
+        }
+        drop(groups);
+        if self.encoded(Encoding::Segments).is_none() {
+            *self.segments_before.lock() = before.known_segments();
+        }
+    }
+
+    /// Segments of this snapshot, or else of one before.
+    pub(super) fn known_segments(&self) -> Option<KnownSegments> {
+        let own = self.encoded(Encoding::Segments).map(|file| KnownSegments {
+            lines: self.metas.clone(),
+            file,
+        });
+        own.or_else(|| self.segments_before.lock().clone())
+    }
+
+    /// Tells that an encoding was made, or will not be.
+    pub fn end_encoding(&self, encoding: Encoding) {
+        self.ended.send_modify(|ended| {
+            if !ended.contains(&encoding) {
+                ended.push(encoding);
+            }
+        });
+    }
+
+    /// Tells that nobody makes encodings any more.
+    pub fn end_encodings(&self) {
+        self.ended.send_replace(Encoding::ALL.to_vec());
+    }
+
+    /// Waits until an encoding was made, or will not be.
+    pub async fn until_encoded(&self, encoding: Encoding) {
+        // Never closed: the sender is in this snapshot.
+        let mut ended = self.ended.subscribe();
+        let _ = ended.wait_for(|ended| ended.contains(&encoding)).await;
+    }
+}

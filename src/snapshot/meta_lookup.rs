@@ -36,11 +36,11 @@ pub(super) struct Runs {
     /// far from each other, so to look them up takes as long as to send them.
     pub(super) length: OnceLock<u64>,
     pub(super) segments_length: Mutex<Option<Of<u64>>>,
-    pub(super) gzip: Mutex<Option<Of<Encoded>>>,
+    /// Shared, since copying its hundreds of parts under the lock keeps others waiting.
+    pub(super) gzip: Mutex<Option<Arc<Of<Encoded>>>>,
 }
 
 /// A value that belongs to the segments of this number: others lie in another file.
-#[derive(Clone)]
 pub(super) struct Of<T> {
     pub(super) segments: u64,
     pub(super) value: T,

@@ -208,7 +208,7 @@ impl Selection {
         let number = segments.number();
         let known = self.runs.gzip.lock().clone();
         if let Some(known) = known.filter(|known| known.segments == number) {
-            return known.value;
+            return known.value.clone();
         }
         let snapshot = &self.snapshot;
         let mut gathered = Gathered::default();
@@ -228,10 +228,8 @@ impl Selection {
             // One of other segments has as many bytes of its own.
             if known.is_some() || snapshot.meta_lookup.keeps(copied) {
                 let value = made.clone();
-                *known = Some(Of {
-                    segments: number,
-                    value,
-                });
+                let segments = number;
+                *known = Some(Arc::new(Of { segments, value }));
             }
         }
         made

@@ -235,7 +235,7 @@ impl FleetWork<'_> {
             }
             let of_name = |lease: Lease| Some((self.tracks.get(&lease.track)?.clone(), lease));
             leases.extend(seized.into_iter().filter_map(of_name));
-            // From here on nobody else publishes these, so that what is compared stays.
+            // From here on nobody else publishes these: the comparison stays true.
             let served = self.served().await?;
             let held = |served: &[(CatalogName, Generation)]| {
                 let held = served.iter().filter(|(name, _)| leases.contains_key(name));

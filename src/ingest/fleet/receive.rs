@@ -145,7 +145,7 @@ impl Receiver {
             Ok(()) => wait,
             Err(error) => {
                 fleet_metrics::failed(&error);
-                tracing::warn!(%error, "webhooks hear later of what was imported");
+                tracing::warn!(%error, "webhooks are told of the imported revision later");
                 Some(wait.map_or(RETRY, |wait| wait.min(RETRY)))
             }
         };

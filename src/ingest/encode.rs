@@ -174,7 +174,7 @@ fn make(
     if encoding == Encoding::Gzip
         && let Ok(Some(encoded)) = &made
     {
-        let (id, packed) = (snapshot.revision().id, encoded.file.clone());
+        let (id, packed) = (snapshot.revision().id, encoded.file.bytes.clone());
         snapshot.set_groups(store.groups(id, snapshot.lines(), packed));
     }
     made

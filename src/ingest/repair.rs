@@ -64,6 +64,18 @@ impl Repairer {
         self.publisher.announce();
     }
 
+    /// Takes a damaged encoding of an earlier revision from all clients. The own one is
+    /// made meanwhile: what it copies is verified.
+    pub(super) fn drop_lent(&self, snapshot: &Snapshot, encoding: Encoding) {
+        snapshot.give_back(encoding);
+        let damage = Damage {
+            path: encoding.file().into(),
+            reason: "the bytes of the revision before are not those that were written".into(),
+        };
+        self.tell(encoding.file(), &damage.to_string());
+        self.note(vec![damage.to_string()], Repair::Done);
+    }
+
     /// Removes a damaged file that the revision does without.
     pub(super) async fn drop_file(&self, snapshot: &Snapshot, name: &str, damage: &Damage) {
         self.drop_files(snapshot, &[name], name, damage).await;

@@ -105,12 +105,15 @@ impl Scrubber {
     /// Watches sizes and dates of files, and for damaged blobs.
     async fn look(&self) {
         let mut publications = self.context.catalogs.publications();
-        let (mut files, mut records) = (None, None);
+        let (mut files, mut records, mut last) = (None, None, None);
         let mut reported = HashSet::new();
         loop {
             publications.mark_unchanged();
             if let Some(snapshot) = self.publisher.snapshot() {
                 let revision = snapshot.revision();
+                if last.replace(revision.id) != Some(revision.id) {
+                    self.verify_lent(&snapshot).await;
+                }
                 let (files_now, records_now) = self.stamps(&snapshot).await.unzip();
                 let is_written = |last: &mut Option<(RevisionId, Stamps)>, now| {
                     let Some(now): Option<Stamps> = now else {
@@ -180,9 +183,8 @@ impl Scrubber {
             if !self.is_served(snapshot) {
                 // The files of a replaced revision are gone. If not, the next one with the
                 // same content must not send them.
-                let served = self.publisher.snapshot();
-                if let (Some(served), Some(encoding)) = (served, encoding) {
-                    served.give_back(encoding);
+                if let Some(served) = self.publisher.snapshot() {
+                    self.verify_lent(&served).await;
                 }
                 return;
             }
@@ -206,6 +208,21 @@ impl Scrubber {
         .set(unix(now));
         drop(turn);
         self.verify_records(snapshot).await;
+    }
+
+    /// Compares what a snapshot sends of an earlier one with its sums. The files are gone,
+    /// so their maps are compared.
+    async fn verify_lent(&self, snapshot: &Arc<Snapshot>) {
+        let _removing = self.removing.lock().await;
+        let lent = snapshot.lent();
+        let comparing = tokio::task::spawn_blocking(move || {
+            let damaged = lent.into_iter().filter(|(_, file)| !file.is_undamaged());
+            damaged.map(|(encoding, _)| encoding).collect::<Vec<_>>()
+        });
+        // A panic, which the hook has logged, says nothing about the files.
+        for encoding in comparing.await.unwrap_or_default() {
+            self.repairer.drop_lent(snapshot, encoding);
+        }
     }
 
     /// Removes a damaged file that the revision does without, unless it was removed and

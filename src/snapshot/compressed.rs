@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::snapshot::Snapshot;
-use crate::store::{Encoding, KnownSegments, Segments};
+use crate::store::{EncodedFile, Encoding, KnownSegments, Segments};
 
 impl Snapshot {
     /// All lines in an encoding, if it was made of this snapshot.
@@ -18,18 +18,23 @@ impl Snapshot {
 
     /// Replaces all lines in an encoding: another form of the same content. `false` for
     /// a file that does not belong to these lines.
-    pub fn set_encoded(&self, encoding: Encoding, file: Option<Bytes>) -> bool {
+    pub fn set_encoded(&self, encoding: Encoding, file: Option<EncodedFile>) -> bool {
         if encoding != Encoding::Segments {
             self.encodings.lock().set_whole(encoding, file);
             return true;
         }
         let is_given = file.is_some();
         let lines = &self.meta_lookup.lines;
-        let segments = file.and_then(|file| Segments::open(file, lines));
+        let segments = file.and_then(|file| Some((Segments::open(file.bytes, lines)?, file.sum)));
         let is_set = segments.is_some() == is_given;
         self.encodings.lock().set_segments(segments);
         *self.segments_before.lock() = None;
         is_set
+    }
+
+    /// The files of the encodings of an earlier snapshot that this one sends.
+    pub fn lent(&self) -> Vec<(Encoding, EncodedFile)> {
+        self.encodings.lock().lent()
     }
 
     /// Sends an encoding of an earlier snapshot no more: it is damaged.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::store::{Encoding, Segments};
+use crate::store::{EncodedFile, Encoding, FileSum, Segments};
 
-/// An encoding, and whether it was made of this snapshot.
+/// An encoding, the sums of its file, and whether it was made of this snapshot.
 #[derive(Clone)]
 struct Held<T> {
     value: T,
+    sum: FileSum,
     is_own: bool,
 }
 
@@ -41,9 +42,12 @@ impl Encodings {
     }
 
     /// Sets an own encoding of the whole, or removes what there is.
-    pub(super) fn set_whole(&mut self, encoding: Encoding, file: Option<Bytes>) {
-        let is_own = true;
-        let held = file.map(|value| Held { value, is_own });
+    pub(super) fn set_whole(&mut self, encoding: Encoding, file: Option<EncodedFile>) {
+        let held = file.map(|file| Held {
+            value: file.bytes,
+            sum: file.sum,
+            is_own: true,
+        });
         match encoding {
             Encoding::Gzip => self.gzip = held,
             Encoding::Zstd => self.zstd = held,
@@ -52,11 +56,35 @@ impl Encodings {
     }
 
     /// Sets own segments, or removes those that there are.
-    pub(super) fn set_segments(&mut self, segments: Option<Segments>) {
-        self.segments = segments.map(|segments| Held {
+    pub(super) fn set_segments(&mut self, segments: Option<(Segments, FileSum)>) {
+        self.segments = segments.map(|(segments, sum)| Held {
             value: Arc::new(segments),
+            sum,
             is_own: true,
         });
+    }
+
+    /// The files of the encodings that are lent.
+    pub(super) fn lent(&self) -> Vec<(Encoding, EncodedFile)> {
+        fn lent<T>(held: Option<&Held<T>>, bytes: impl Fn(&T) -> &Bytes) -> Option<EncodedFile> {
+            let held = held.filter(|held| !held.is_own)?;
+            Some(EncodedFile {
+                bytes: bytes(&held.value).clone(),
+                sum: held.sum.clone(),
+            })
+        }
+        let files = [
+            (
+                Encoding::Segments,
+                lent(self.segments.as_ref(), |it| it.file()),
+            ),
+            (Encoding::Gzip, lent(self.gzip.as_ref(), |it| it)),
+            (Encoding::Zstd, lent(self.zstd.as_ref(), |it| it)),
+        ];
+        let files = files.into_iter();
+        files
+            .filter_map(|(encoding, file)| Some((encoding, file?)))
+            .collect()
     }
 
     /// Removes an encoding that is lent.

@@ -63,11 +63,14 @@ impl Snapshot {
         encodings.set_whole(Encoding::Gzip, gzip.clone());
         encodings.set_whole(Encoding::Zstd, encoded(Encoding::Zstd));
         let segments = encoded(Encoding::Segments);
-        let segments = segments.and_then(|file| Segments::open(file, &meta_lookup.lines));
+        let segments = segments.and_then(|file| {
+            let segments = Segments::open(file.bytes, &meta_lookup.lines)?;
+            Some((segments, file.sum))
+        });
         encodings.set_segments(segments);
         let mut ended = Encoding::ALL.to_vec();
         ended.retain(|encoding| encodings.whole(*encoding).is_some());
-        let groups = gzip.and_then(|gzip| store.groups(revision.id, metas.clone(), gzip));
+        let groups = gzip.and_then(|gzip| store.groups(revision.id, metas.clone(), gzip.bytes));
         Ok(Self {
             meta_lookup,
             damaged: AtomicBool::new(false),

@@ -146,11 +146,12 @@ impl Store {
         revision: &Revision,
         encoding: Encoding,
         decoded: Decoded,
-    ) -> Option<Bytes> {
+    ) -> Option<EncodedFile> {
         let sum = revision.files.get(encoding.file())?;
-        let file = self.map(revision.id, encoding.file()).ok()?;
-        if sum.length == file.len() as u64 && encoding.is_whole(&file, decoded) {
-            return Some(file);
+        let bytes = self.map(revision.id, encoding.file()).ok()?;
+        if sum.length == bytes.len() as u64 && encoding.is_whole(&bytes, decoded) {
+            let sum = sum.clone();
+            return Some(EncodedFile { bytes, sum });
         }
         let path = self.revision_folder(revision.id).join(encoding.file());
         tracing::warn!(path = %path.display(), "an encoded file is damaged and is ignored");
@@ -207,7 +208,7 @@ impl Store {
         if !folder.is_dir() {
             return Ok(None);
         }
-        let mut sums = vec![(encoding.file(), sum)];
+        let mut sums = vec![(encoding.file(), sum.clone())];
         if let Some(list) = list {
             let unfinished = temporary.path().join(GROUPS);
             match replace(&unfinished, &folder.join(GROUPS), &list) {
@@ -221,9 +222,26 @@ impl Store {
         let path = folder.join(encoding.file());
         fs::rename(&unfinished, &path).map_err(DiskError::at("create", &path))?;
         sync_folder(&folder)?;
-        let file = self.map(revision.id, encoding.file());
-        let file = file.map_err(DiskError::at("open", &path))?;
+        let bytes = self.map(revision.id, encoding.file());
+        let bytes = bytes.map_err(DiskError::at("open", &path))?;
+        let file = EncodedFile { bytes, sum };
         Ok(Some(Encoded { file, sums }))
+    }
+}
+
+/// An encoded file that is open.
+#[derive(Clone, Debug)]
+pub struct EncodedFile {
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// The sums of what was written.
+    pub sum: FileSum,
+}
+
+impl EncodedFile {
+    /// Whether its bytes are those that were written. This blocks.
+    pub fn is_undamaged(&self) -> bool {
+        Summing::of(&self.bytes) == self.sum
     }
 }
 
@@ -231,7 +249,7 @@ impl Store {
 #[derive(Debug)]
 pub struct Encoded {
     /// The encoded lines.
-    pub file: Bytes,
+    pub file: EncodedFile,
     /// The sums of its files, by name.
     pub sums: Vec<(&'static str, FileSum)>,
 }

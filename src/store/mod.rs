@@ -71,7 +71,7 @@ mod writer;
 pub use commit::NewRevision;
 pub use content::{BlobPin, CacheLimits, NewBlob};
 pub use disk::{DiskError, sync_folder};
-pub use encodings::{Decoded, Encoded, Encoding, Plain};
+pub use encodings::{Decoded, Encoded, EncodedFile, Encoding, Plain};
 pub use error::{Damage, StoreError};
 pub use forget::Footprint;
 pub use groups::{GroupedGzip, Groups};

@@ -48,6 +48,7 @@ mod image_sets;
 mod latency;
 mod layers;
 mod legacy;
+mod lent;
 mod limits;
 mod manifests;
 mod manual;

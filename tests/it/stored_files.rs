@@ -119,7 +119,7 @@ fn writable(path: &Path) -> File {
 }
 
 /// Changes a byte in the middle, and leaves no other trace, as a disk does.
-fn flip(path: &Path) {
+pub(crate) fn flip(path: &Path) {
     let mut file = writable(path);
     let metadata = file.metadata().unwrap();
     let middle = SeekFrom::Start(metadata.len() / 2);

@@ -15,6 +15,7 @@ pub(crate) mod h2;
 pub(crate) mod http;
 pub(crate) mod image;
 pub(crate) mod in_process;
+pub(crate) mod in_store;
 pub(crate) mod kustomize;
 pub(crate) mod layer;
 pub(crate) mod needs;

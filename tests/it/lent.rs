@@ -1,0 +1,103 @@
+//! The forms of a revision that were made for an earlier one with the same content.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::time::{Duration, Instant};
+
+use almanac::snapshot::{Query, Snapshot};
+use almanac::store::Encoding;
+
+use crate::http::fruit;
+use crate::stored_files::flip;
+use crate::support::in_store::InStore;
+
+/// What clients get of a snapshot, by the form. Those of other revisions with the same
+/// content are the same.
+fn sent(snapshot: &std::sync::Arc<Snapshot>) -> BTreeMap<&'static str, Vec<u8>> {
+    let selection = snapshot.clone().select(&Query::default());
+    let whole = |encoding| selection.whole(encoding).map(|it| it.parts.concat());
+    let segments = selection.segments();
+    let forms = [
+        (
+            "metas.deflate",
+            segments.map(|it| selection.gzip(&it).parts.concat()),
+        ),
+        ("all.gz", whole(Encoding::Gzip)),
+        ("all.zst", whole(Encoding::Zstd)),
+    ];
+    let forms = forms.into_iter();
+    forms
+        .filter_map(|(name, form)| Some((name, form?)))
+        .collect()
+}
+
+/// Whether these forms are of the lines of the snapshot.
+fn are_right(snapshot: &Snapshot, forms: &BTreeMap<&str, Vec<u8>>) -> bool {
+    forms.iter().all(|(name, form)| {
+        let mut plain = Vec::new();
+        match *name {
+            "all.zst" => plain = zstd::decode_all(&form[..]).unwrap_or_default(),
+            _ => drop(flate2::read::GzDecoder::new(&form[..]).read_to_end(&mut plain)),
+        }
+        plain == snapshot.lines()
+    })
+}
+
+/// A store whose revision has all forms, and these.
+async fn encoded() -> (InStore, BTreeMap<&'static str, Vec<u8>>) {
+    let place = InStore::new().await;
+    place.publish(&fruit()).await;
+    let encoding = place.encode();
+    place.until_encoded().await;
+    encoding.end().await;
+    let forms = sent(&place.snapshot());
+    assert_eq!(forms.len(), 3);
+    assert!(are_right(&place.snapshot(), &forms));
+    (place, forms)
+}
+
+#[tokio::test]
+async fn a_damaged_form_of_the_revision_before_is_found_and_sent_no_more() {
+    for damaged in ["metas.deflate", "all.gz", "all.zst"] {
+        let (place, mut whole) = encoded().await;
+        // Nobody has compared it since.
+        flip(&place.file(damaged));
+        place.publish(&fruit()).await;
+        assert_eq!(sent(&place.snapshot()).len(), 3, "of the revision before");
+        let scrub = place.scrub();
+        place.until_repaired(damaged).await;
+        let snapshot = place.snapshot();
+        let forms = sent(&snapshot);
+        assert!(are_right(&snapshot, &forms), "{damaged}");
+        let damaged_form = whole.remove(damaged).unwrap();
+        assert!(forms == whole, "{damaged}: {:?}", forms.keys());
+        // Made anew: nothing damaged is copied.
+        whole.insert(damaged, damaged_form);
+        let encoding = place.encode();
+        place.until_encoded().await;
+        assert!(sent(&snapshot) == whole, "{damaged}");
+        encoding.end().await;
+        scrub.end().await;
+    }
+}
+
+#[tokio::test]
+async fn undamaged_forms_of_the_revision_before_are_sent_until_others_are_made() {
+    let (place, whole) = encoded().await;
+    let scrub = place.scrub();
+    for _ in 0..2 {
+        place.publish(&fruit()).await;
+        let id = place.snapshot().revision().id;
+        // Its own files are compared after those.
+        let begin = Instant::now();
+        let before = place.publisher.status().verified;
+        while place.publisher.status().verified == before {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(place.snapshot().revision().id, id);
+        assert!(sent(&place.snapshot()) == whole);
+        assert!(place.publisher.status().damage.is_none());
+    }
+    scrub.end().await;
+}

@@ -1,6 +1,8 @@
-//! The forms of a revision that were made for an earlier one with the same content.
+//! The forms of a revision that were made for an earlier one with the same content, and
+//! forms that could not be made.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Read as _;
 use std::time::{Duration, Instant};
 
@@ -100,4 +102,40 @@ async fn undamaged_forms_of_the_revision_before_are_sent_until_others_are_made()
         assert!(place.publisher.status().damage.is_none());
     }
     scrub.end().await;
+}
+
+#[tokio::test]
+async fn a_form_that_could_not_be_made_is_tried_again_after_ten_minutes() {
+    let place = InStore::new().await;
+    place.publish(&fruit()).await;
+    let snapshot = place.snapshot();
+    // A folder in its place that cannot be replaced.
+    let blocks = Encoding::ALL.map(|encoding| place.file(encoding.file()));
+    for block in &blocks {
+        fs::create_dir_all(block.join("full")).unwrap();
+    }
+    let encoding = place.encode();
+    for encoding in Encoding::ALL {
+        snapshot.until_encoded(encoding).await;
+    }
+    assert!(sent(&snapshot).is_empty());
+    for block in &blocks {
+        fs::remove_dir_all(block).unwrap();
+    }
+    let later = async |time| {
+        tokio::time::pause();
+        tokio::time::advance(time).await;
+        tokio::time::resume();
+    };
+    later(Duration::from_mins(9)).await;
+    // A publication of any catalog is no reason to try it earlier.
+    place.publisher.announce();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(sent(&snapshot).is_empty());
+    later(Duration::from_mins(1)).await;
+    place.until_encoded().await;
+    let forms = sent(&snapshot);
+    assert_eq!(forms.len(), 3);
+    assert!(are_right(&snapshot, &forms));
+    encoding.end().await;
 }

@@ -210,9 +210,12 @@ impl Repairer {
         if let Some(image) = &image {
             store.record_image(made.id, image).await.map_err(&failed)?;
         }
-        let (work, opening) = (store.clone(), made.clone());
+        let (work, opening, old) = (store.clone(), made.clone(), revision.clone());
         let snapshot = blocking(Stage::Publish, move || {
-            Snapshot::open(&work, opening).map_err(PassError::at(Stage::Publish))
+            let opened = Snapshot::open(&work, opening);
+            let snapshot = opened.map_err(PassError::at(Stage::Publish))?;
+            snapshot.copies_from_stored(&work, &old);
+            Ok(snapshot)
         })
         .await?;
         announce(&snapshot, &problems, None, "serving the rebuilt revision");

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::snapshot::Snapshot;
-use crate::store::{EncodedFile, Encoding, KnownSegments, Segments};
+use crate::snapshot::encodings::Encodings;
+use crate::store::{EncodedFile, Encoding, KnownSegments, Revision, Segments, Store};
 
 impl Snapshot {
     /// All lines in an encoding, if it was made of this snapshot.
@@ -71,6 +72,39 @@ impl Snapshot {
         if self.encoded(Encoding::Segments).is_none() {
             *self.segments_before.lock() = before.known_segments();
         }
+    }
+
+    /// Sends the undamaged encodings of a stored revision with the same content until it
+    /// has its own. This blocks.
+    pub fn copies_from_stored(&self, store: &Store, before: &Revision) {
+        if self.revision.content != before.content {
+            return;
+        }
+        let mut lent = Encodings::default();
+        for encoding in Encoding::ALL {
+            let file = before.files.get(encoding.file()).and_then(|sum| {
+                // The file is read, not its map: the disk may fail.
+                let verification = store.verify(before.id, encoding.file(), sum);
+                verification.ok()?.finish().ok()?;
+                store.encoded(before, encoding, self.decoded())
+            });
+            let Some(file) = file else {
+                continue;
+            };
+            let (lines, bytes) = (self.metas.clone(), file.bytes.clone());
+            match encoding {
+                Encoding::Gzip => self.set_groups(store.groups(before.id, lines, bytes)),
+                Encoding::Zstd => {}
+                Encoding::Segments => {
+                    let segments = Segments::open(bytes.clone(), &self.meta_lookup.lines);
+                    lent.set_segments(segments.map(|segments| (segments, file.sum.clone())));
+                    let file = bytes;
+                    *self.segments_before.lock() = Some(KnownSegments { lines, file });
+                }
+            }
+            lent.set_whole(encoding, Some(file));
+        }
+        self.encodings.lock().borrow(lent);
     }
 
     /// Segments of this snapshot, or else of one before.

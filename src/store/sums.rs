@@ -30,6 +30,17 @@ pub struct Verification {
 }
 
 impl Verification {
+    /// Compares all blocks.
+    ///
+    /// # Errors
+    /// As those of [`next_block`](Self::next_block).
+    pub fn finish(mut self) -> Result<(), Damage> {
+        while let Some(block) = self.next_block() {
+            block?;
+        }
+        Ok(())
+    }
+
     /// Compares the next block, and returns it; `None` after the last one. This
     /// reads the file and no map of it, so a file that is cut does no harm.
     ///

@@ -105,6 +105,23 @@ async fn undamaged_forms_of_the_revision_before_are_sent_until_others_are_made()
 }
 
 #[tokio::test]
+async fn a_repaired_revision_sends_the_undamaged_forms_of_before_at_once() {
+    for damaged in ["metas.deflate", "all.gz", "all.zst"] {
+        let (place, mut whole) = encoded().await;
+        let before = place.snapshot().revision().id;
+        flip(&place.file(damaged));
+        flip(&place.file("index.bin"));
+        let scrub = place.scrub();
+        place.until_repaired("index.bin").await;
+        let snapshot = place.snapshot();
+        assert!(snapshot.revision().id > before);
+        whole.remove(damaged);
+        assert!(sent(&snapshot) == whole, "{damaged}");
+        scrub.end().await;
+    }
+}
+
+#[tokio::test]
 async fn a_form_that_could_not_be_made_is_tried_again_after_ten_minutes() {
     let place = InStore::new().await;
     place.publish(&fruit()).await;

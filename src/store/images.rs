@@ -107,6 +107,11 @@ pub struct ImageBlob {
 }
 
 impl Image {
+    /// The most manifests and blobs of an image with its attachments.
+    pub const MAX_PARTS: usize = 10_000;
+    /// The size of all of it, as a multiple of the limit for one image.
+    pub const IMAGES: u64 = 16;
+
     /// The digests and sizes of all its parts.
     pub fn parts(&self) -> impl Iterator<Item = ImageBlob> + '_ {
         let manifests = self.manifests.iter().map(|manifest| ImageBlob {

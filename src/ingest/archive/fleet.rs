@@ -343,7 +343,8 @@ impl FleetWork<'_> {
         let files = files.await?;
         let image = match store.image(revision.id).await? {
             Some(image) => {
-                let parts = self.fleet.share_image(store, &image).await?;
+                let of = (revision.id, &image);
+                let parts = self.fleet.share_image(store, Some(limit), of).await?;
                 Some((image, parts))
             }
             None => None,

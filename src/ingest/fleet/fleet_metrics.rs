@@ -44,7 +44,7 @@ pub fn describe_fleet_metrics() {
 /// Begins to count, so that a rule sees the first event.
 pub(super) fn begin() {
     counter!("almanac_fleet_takeovers_total").increment(0);
-    for reason in ["fleet", "objects", "fenced", "store"] {
+    for reason in ["fleet", "objects", "fenced", "limit", "store"] {
         counter!("almanac_fleet_errors_total", "reason" => reason).increment(0);
     }
 }

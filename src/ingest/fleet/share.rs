@@ -56,7 +56,8 @@ pub(in crate::ingest) async fn share_revision(
         let files = files.map_err(failed)?;
         let image = match make_image(context, source, track, revision).await {
             Some((image, pins)) => {
-                let parts = fleet.share_image(store, &image).await;
+                let of = (revision.id, &image);
+                let parts = fleet.share_image(store, Some(limit), of).await;
                 Some((image, parts.map_err(failed)?, pins))
             }
             None => None,
@@ -116,14 +117,16 @@ fn failed(error: FleetError) -> PassError {
 /// Publishes another image of the revision that was published last. `false` when another
 /// revision was published meanwhile.
 pub(in crate::ingest) async fn share_image(
-    store: &Store,
+    context: &PassContext,
     (track, lease): (&Track, Lease),
     revision: RevisionId,
     image: &store::Image,
 ) -> Result<bool, PassError> {
     let sharing = async {
         let fleet = track.membership().fleet();
-        let parts = fleet.share_image(store, image).await?;
+        let limit = Some(FileLimit::of(&context.limits));
+        let of = (revision, image);
+        let parts = fleet.share_image(&context.store, limit, of).await?;
         match fleet.prepare_image(lease, revision, image, &parts).await? {
             Some(id) => wait(track, id).await.map(|()| true),
             None => Ok(false),

@@ -196,7 +196,7 @@ async fn keep(
     let store = &context.store;
     if let Some(holding) = holding {
         // All replicas get it, this one too.
-        if share_image(store, holding, id, &record).await? {
+        if share_image(context, holding, id, &record).await? {
             histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
         } else {
             release(store, pins).await?;

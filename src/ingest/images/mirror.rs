@@ -19,12 +19,8 @@ use ::images::{
 
 /// The tag that every image has under its catalog's name.
 pub(super) const LATEST: &str = "latest";
-/// The most manifests and blobs of an image with its attachments.
-const MAX_PARTS: usize = 10_000;
 /// How deep indexes may be nested, as in other mirrors.
 const MAX_DEPTH: usize = 5;
-/// The size of all of it, as a multiple of the limit for one image.
-const IMAGES: u64 = 16;
 
 /// Brings all parts of a snapshot's image into the store, and returns its
 /// record.
@@ -48,7 +44,7 @@ pub(super) async fn pull(
         origin: &origin,
         store: pull_progress::logged(context.store.contents(), &followed.name),
         unsigned: None,
-        left: context.limits.bytes.saturating_mul(IMAGES),
+        left: context.limits.bytes.saturating_mul(Image::IMAGES),
         seen: HashSet::new(),
         manifests: Vec::new(),
         blobs: Vec::new(),
@@ -194,14 +190,17 @@ impl Walk<'_> {
     }
 
     fn count(&mut self, size: u64) -> Result<(), PassError> {
-        if self.seen.len() > MAX_PARTS {
-            let error = MirrorError::TooMany { limit: MAX_PARTS };
+        if self.seen.len() > Image::MAX_PARTS {
+            let limit = Image::MAX_PARTS;
+            let error = MirrorError::TooMany { limit };
             return Err(PassError::at(Stage::Pull)(error));
         }
         self.left = self
             .left
             .checked_sub(size)
-            .ok_or(MirrorError::TooLarge { times: IMAGES })
+            .ok_or(MirrorError::TooLarge {
+                times: Image::IMAGES,
+            })
             .map_err(PassError::at(Stage::Pull))?;
         Ok(())
     }

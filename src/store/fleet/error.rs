@@ -65,6 +65,19 @@ pub enum FleetError {
         /// The longest allowed one.
         limit: u64,
     },
+    /// An image that is larger than the settings of this replica allow.
+    #[error(
+        "the image of revision {revision} has {bytes} bytes, more than the {limit} that bytes of \
+         [limits] allows here: raise it in the configuration of all replicas"
+    )]
+    ImageTooLarge {
+        /// The revision.
+        revision: RevisionId,
+        /// The size of all parts.
+        bytes: u64,
+        /// The largest allowed one.
+        limit: u64,
+    },
     /// An object that was to be published is gone.
     #[error("an object was removed while it was being published; the next pass uploads it again")]
     Gone,
@@ -182,7 +195,7 @@ impl FleetError {
         match self {
             Self::Objects(_) | Self::Damaged { .. } | Self::Gone => "objects",
             Self::Fenced => "fenced",
-            Self::TooLong { .. } => "limit",
+            Self::TooLong { .. } | Self::ImageTooLarge { .. } => "limit",
             Self::Database { .. }
             | Self::Migrate(_)
             | Self::OtherFormat(_)

@@ -58,7 +58,7 @@ impl Fleet {
     /// files of a revision if they are to be `fresh`.
     ///
     /// # Errors
-    /// When an object is missing, damaged or longer than the limit, or the disk has no room.
+    /// When an object is missing, damaged or beyond the limit, or the disk has no room.
     pub async fn fetch(
         &self,
         store: &Store,
@@ -79,7 +79,7 @@ impl Fleet {
             kept.ok_or(StoreError::KnownDamage(id))?
         };
         let image = match generation.image {
-            Some(number) => Some(self.fetch_image(store, number).await?),
+            Some(number) => Some(self.fetch_image(store, limit, number).await?),
             None => None,
         };
         Ok(Fetched { revision, image })
@@ -147,12 +147,19 @@ impl Fleet {
         Ok(store.adopt(catalog, id, incoming).await?)
     }
 
-    async fn fetch_image(&self, store: &Store, number: i64) -> Result<FetchedImage, FleetError> {
+    async fn fetch_image(
+        &self,
+        store: &Store,
+        limit: FileLimit,
+        number: i64,
+    ) -> Result<FetchedImage, FleetError> {
         let query = sqlx::query("SELECT revision, document FROM images WHERE id = $1").bind(number);
         let found = self.find("look up an image", query).await?;
         let found = found.ok_or(FleetError::Row("images"))?;
         let image = serde_json::from_str(found.get("document"));
         let image: Image = image.map_err(|_| FleetError::Row("images"))?;
+        let revision = RevisionId(found.get("revision"));
+        limit.check_image(revision, &image)?;
         let rows = sqlx::query(
             "SELECT o.digest, o.incarnation, o.coding, o.size, '' AS name
              FROM image_parts p JOIN objects o USING (digest, incarnation) WHERE p.image = $1",
@@ -197,7 +204,7 @@ impl Fleet {
             pins.push(pin.await?);
         }
         Ok(FetchedImage {
-            revision: RevisionId(found.get("revision")),
+            revision,
             image,
             pins,
         })

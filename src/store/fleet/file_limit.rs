@@ -1,8 +1,9 @@
-//! How long the files of a revision may be that a replica takes from others: rows and records
-//! tell their lengths, and a damaged or forged one is no reason to fill a disk.
+//! How long the files of a revision and how large its image may be that a replica takes from
+//! others: rows and records tell their lengths, and a damaged or forged one is no reason to
+//! fill a disk.
 
 use crate::store::fleet::error::FleetError;
-use crate::store::{Revision, RevisionId};
+use crate::store::{Image, Revision, RevisionId};
 use ::images::layers::Limits;
 
 /// A line may be so many times as long as the YAML that it is made of. Other files are no
@@ -13,10 +14,11 @@ const SMALL: u64 = 1 << 20;
 /// The most files of a revision; this version makes ten.
 pub(super) const MAX_FILES: usize = 32;
 
-/// The longest file of a revision.
+/// The longest file of a revision, and its largest image.
 #[derive(Clone, Copy, Debug)]
 pub struct FileLimit {
     catalog_bytes: u64,
+    image_bytes: u64,
 }
 
 impl FileLimit {
@@ -24,6 +26,7 @@ impl FileLimit {
     pub fn of(limits: &Limits) -> Self {
         Self {
             catalog_bytes: limits.folder_bytes,
+            image_bytes: limits.bytes.saturating_mul(Image::IMAGES),
         }
     }
 
@@ -52,6 +55,26 @@ impl FileLimit {
         })
     }
 
+    /// Refuses an image that is larger than a mirrored one may be.
+    ///
+    /// # Errors
+    /// When it is.
+    pub(super) fn check_image(self, revision: RevisionId, image: &Image) -> Result<(), FleetError> {
+        if image.parts().count() > Image::MAX_PARTS {
+            return Err(FleetError::Row("images"));
+        }
+        let sizes = image.parts().map(|part| part.size);
+        let bytes = sizes.fold(0_u64, u64::saturating_add);
+        if bytes <= self.image_bytes {
+            return Ok(());
+        }
+        Err(FleetError::ImageTooLarge {
+            revision,
+            bytes,
+            limit: self.image_bytes,
+        })
+    }
+
     /// Refuses a revision that other replicas with this limit would not take.
     ///
     /// # Errors
@@ -68,7 +91,10 @@ mod tests {
 
     #[test]
     fn a_refused_file_is_told_with_the_setting() {
-        let limit = FileLimit { catalog_bytes: 100 };
+        let limit = FileLimit {
+            catalog_bytes: 100,
+            image_bytes: 0,
+        };
         let longest = 800 + SMALL;
         assert!(limit.check(RevisionId(7), "metas.jsonl", longest).is_ok());
         let refused = limit.check(RevisionId(7), "metas.jsonl", longest + 1);
@@ -79,6 +105,7 @@ mod tests {
         );
         let unlimited = FileLimit {
             catalog_bytes: u64::MAX,
+            image_bytes: 0,
         };
         assert!(unlimited.check(RevisionId(7), "a", u64::MAX).is_ok());
     }

@@ -80,7 +80,8 @@ impl Fleet {
             if let (true, Some(number)) = (row.get("of_image"), row.get("image")) {
                 let image: Image = serde_json::from_str(row.get("document"))
                     .map_err(StoreError::encode("an image"))?;
-                let parts = self.share_image(store, &image).await?;
+                let of = (RevisionId(row.get("revision")), &image);
+                let parts = self.share_image(store, None, of).await?;
                 limited(self.rename(lease, Owner::Image(number), &parts)).await?;
                 has_restored = true;
             }

@@ -16,7 +16,7 @@ use crate::store::groups::GROUPS;
 use crate::store::history::outline_bytes;
 use crate::store::record::RECORD;
 use crate::store::revision_files::{INDEX, MESSAGES, PIECES, QUERIES};
-use crate::store::{Encoding, Image, Revision, Store, StoreError};
+use crate::store::{Encoding, Image, Revision, RevisionId, Store, StoreError};
 use ::images::digest::Digest;
 
 /// The outline of a revision's content, beside its files.
@@ -106,8 +106,19 @@ impl Fleet {
         self.share(uploads).await
     }
 
-    /// Puts the parts of an image into the bucket.
-    pub async fn share_image(&self, store: &Store, image: &Image) -> Result<Shared, FleetError> {
+    /// Puts the parts of a revision's image into the bucket. A new one has a limit.
+    ///
+    /// # Errors
+    /// When it is larger than replicas with this limit take, or cannot be shared.
+    pub async fn share_image(
+        &self,
+        store: &Store,
+        limit: Option<FileLimit>,
+        (revision, image): (RevisionId, &Image),
+    ) -> Result<Shared, FleetError> {
+        if let Some(limit) = limit {
+            limit.check_image(revision, image)?;
+        }
         let (own, image) = (store.clone(), image.clone());
         let uploads = tokio::task::spawn_blocking(move || parts(&own, &image));
         self.share(uploads.await.unwrap_or_else(stopped)?).await

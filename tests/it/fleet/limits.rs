@@ -1,9 +1,12 @@
 //! What a replica takes from the others stays within its own settings.
 
-use super::{Following, REPOSITORY, Shared, replicas, until_all_at, until_at, until_waiting};
+use super::{
+    Following, REPOSITORY, Shared, replicas, until, until_all_at, until_at, until_waiting,
+};
 use crate::support::almanac::following;
 use crate::support::catalog::{Catalog, entry};
 use crate::support::image::Image;
+use crate::support::layer::Layer;
 use crate::support::postgres;
 use crate::support::upstream::Upstream;
 
@@ -89,4 +92,51 @@ fn an_object_that_is_too_long_by_its_row_is_not_asked_for() {
     );
     // Whoever has it serves on.
     until_at(&mut replicas[0], "a", &first.digest());
+}
+
+#[test]
+fn a_replica_takes_no_image_that_its_settings_do_not_allow() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    // Nothing of it compresses well, and the catalog is not in it.
+    let mut program = vec![0; 3 << 20];
+    let mut state = 1_u32;
+    program.fill_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    });
+    let program = Layer::new().file("bin/program", program);
+    let image = Image::of_catalog(&Catalog::one("first"))
+        .layer(program)
+        .build();
+    upstream.push(REPOSITORY, "latest", &image);
+    let source = upstream.reference(REPOSITORY, "latest");
+    let config = format!("{}mirror = \"full\"\n", following(&source));
+    let mut holder = replicas(&shared, &config, 1);
+    until_all_at(&mut holder, "a", &image.digest());
+    until("the mirrored image", || {
+        holder[0]
+            .until_pullable("a")
+            .header("docker-content-digest")
+            == Some(&*image.digest().to_string())
+    });
+
+    let small = "\n[limits]\nbytes = 100_000\n";
+    let mut late = shared.replica(&format!("{config}{small}"));
+    until_waiting(&mut late, "the image of revision 1 has ");
+    until_waiting(
+        &mut late,
+        "more than the 1600000 that bytes of [limits] allows here",
+    );
+    assert!(late.blobs().is_empty());
+    // The remedy of the message, without a restart.
+    let large = small.replace("100_000", "1_000_000");
+    late.reconfigure(&format!("{}{config}{large}", shared.settings()));
+    until_at(&mut late, "a", &image.digest());
+    assert_eq!(
+        late.until_pullable("a").body,
+        holder[0].until_pullable("a").body
+    );
 }

@@ -3,9 +3,9 @@
 use super::{
     Following, REPOSITORY, Shared, replicas, until, until_all_at, until_at, until_waiting,
 };
-use crate::support::almanac::following;
-use crate::support::catalog::{Catalog, entry};
-use crate::support::image::Image;
+use crate::support::almanac::{LONG_PATIENCE, following};
+use crate::support::catalog::{Catalog, Format, entry};
+use crate::support::image::{CONFIGS_LABEL, Image};
 use crate::support::layer::Layer;
 use crate::support::postgres;
 use crate::support::upstream::Upstream;
@@ -92,6 +92,64 @@ fn an_object_that_is_too_long_by_its_row_is_not_asked_for() {
     );
     // Whoever has it serves on.
     until_at(&mut replicas[0], "a", &first.digest());
+}
+
+/// A catalog within `SMALL` whose files are longer than others with it take: each of these
+/// short documents becomes 800,000 bytes.
+fn expanding() -> Image {
+    let text = "a".repeat(20_000);
+    let aliases = vec!["*text"; 40].join(", ");
+    let note = format!("schema: example.note\ntext: &text {text}\nnotes: [{aliases}]\n");
+    let first = Catalog::one("first").text(Format::Yaml);
+    let notes = [note.as_str(); 3].join("---\n");
+    let all = format!("{first}\n---\n{notes}");
+    let layer = Layer::new().file("configs/catalog.yaml", all);
+    Image::new().label(CONFIGS_LABEL, "/configs").layer(layer)
+}
+
+#[test]
+fn a_holder_shares_no_revision_that_others_with_its_settings_would_not_take() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let first = super::push(&upstream, "first");
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut holder = shared.replica(&format!("{config}{SMALL}"));
+    until_at(&mut holder, "a", &first.digest());
+    let rows = "SELECT count(*) FROM revisions";
+    let (revisions, objects) = (shared.postgres.ask(rows), shared.objects.keys());
+
+    let large = expanding().build();
+    upstream.push(REPOSITORY, "latest", &large);
+    let failed = holder.until_within(LONG_PATIENCE, "a", "the refusal", |status| {
+        status["last_result"]["reason"] == "limit"
+    });
+    assert_eq!(failed["last_result"]["stage"], "share");
+    let error = failed["last_result"]["error"].as_str().unwrap();
+    assert!(
+        error.contains("the file messages.pb of revision"),
+        "{error}"
+    );
+    let limit = format!("more than the {LONGEST} that catalog_bytes of [limits] allows here");
+    assert!(error.contains(&limit), "{error}");
+    // Clients get the revision before, and others get nothing of this one.
+    assert_eq!(failed["revision"]["digest"], first.digest().to_string());
+    assert_eq!(failed["state"], "serving");
+    assert_eq!(shared.postgres.ask(rows), revisions);
+    assert_eq!(shared.objects.keys(), objects);
+    let (metrics, counted) = (
+        holder.metrics(),
+        "almanac_fleet_errors_total{reason=\"limit\"} ",
+    );
+    assert!(metrics.contains(counted) && !metrics.contains(&format!("{counted}0\n")));
+    let log = holder.program.log();
+    let told = log.lines().find(|line| line.contains(&limit));
+    assert!(told.is_some_and(|line| line.contains("catalog=a")), "{log}");
+
+    let raised = SMALL.replace("100_000", "1_000_000");
+    holder.reconfigure(&format!("{}{config}{raised}", shared.settings()));
+    until_at(&mut holder, "a", &large.digest());
 }
 
 #[test]

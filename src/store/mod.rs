@@ -34,6 +34,7 @@
 mod blobs;
 mod commit;
 pub mod content;
+mod database;
 mod disk;
 mod encodings;
 mod error;

@@ -8,9 +8,9 @@ use std::path::Path;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 use crate::store::content::{CacheLimits, Contents};
+use crate::store::database::DATABASE;
 use crate::store::disk::DiskError;
 use crate::store::open::{BLOBS, LOCK, locked};
-use crate::store::recover::DATABASE;
 use crate::store::{Store, StoreError};
 
 /// Modes that let all users list folders and read files.

@@ -38,6 +38,7 @@ use tokio_util::task::TaskTracker;
 pub use check::check;
 pub use fleet::{export_of_fleet, import_into_fleet, migrate};
 pub use folder::{Integrity, Options as FolderOptions, serve_folder};
+pub(crate) use memory::limit_heaps;
 
 use crate::config::{Config, Written};
 use crate::ingest::{self, Membership, PassContext};

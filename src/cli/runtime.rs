@@ -17,8 +17,10 @@ const MIN_THREADS: usize = 2;
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     // One thread more than a quota of one core: it then answers beside a long task.
     let cores = thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.max(MIN_THREADS);
+    crate::app::limit_heaps(threads);
     let runtime = Builder::new_multi_thread()
-        .worker_threads(cores.max(MIN_THREADS))
+        .worker_threads(threads)
         .enable_all()
         .build()
         .context("cannot start threads")

@@ -38,10 +38,12 @@ pub(crate) fn run(minutes: u64, seed: u64) -> bool {
         let kind = match random.u32(..10) {
             0..4 => {
                 let number = random.usize(..REPLICAS);
+                known.happens(&format!("replica {number} killed"));
                 places.kill(number);
                 fleet.replicas[number].program.kill9();
                 holders.look(&fleet, &known);
                 pause(&mut random, 6.0);
+                known.happens(&format!("replica {number} starts"));
                 // It accepts connections again before it is ready.
                 places.set(number, None);
                 fleet.replicas[number].program.restart();
@@ -53,29 +55,36 @@ pub(crate) fn run(minutes: u64, seed: u64) -> bool {
             }
             4..6 => {
                 let number = random.usize(..REPLICAS);
+                known.happens(&format!("replica {number} stopped"));
                 let place = places.get(number);
                 places.set(number, None);
                 fleet.replicas[number].program.signal("STOP");
                 pause(&mut random, 12.0);
                 holders.look(&fleet, &known);
+                known.happens(&format!("replica {number} continues"));
                 fleet.replicas[number].program.signal("CONT");
                 until_current(&mut fleet, number);
                 places.set(number, place);
                 "replica stopped for a while"
             }
             6..8 => {
+                known.happens("database killed");
                 fleet.postgres.kill9();
                 pause(&mut random, 10.0);
+                known.happens("database starts");
                 fleet.postgres.restart();
                 "database killed"
             }
             _ => {
+                known.happens("bucket killed");
                 fleet.objects.kill();
                 pause(&mut random, 10.0);
+                known.happens("bucket starts");
                 fleet.objects.restart();
                 "bucket killed"
             }
         };
+        known.happens(&format!("after: {kind}"));
         *counts.entry(kind).or_insert(0) += 1;
         holders.look(&fleet, &known);
         // At most some publications are under way.

@@ -33,6 +33,8 @@ struct State {
     latest_old: Duration,
     answers: u64,
     excused: u64,
+    /// What goes on, for violations.
+    event: String,
     violations: Vec<String>,
 }
 
@@ -57,6 +59,11 @@ impl Known {
         &self.variants[(published - 1) % VARIANTS]
     }
 
+    /// Notes what goes on from now on.
+    pub(crate) fn happens(&self, event: &str) {
+        event.clone_into(&mut self.state.lock().unwrap().event);
+    }
+
     /// Takes an answer that was asked for at this time.
     pub(crate) fn take(&self, asked: Instant, of: impl Fn(&Variant) -> bool) {
         let mut state = self.state.lock().unwrap();
@@ -77,7 +84,9 @@ impl Known {
         if let Some(old) = newer.and_then(|newer| asked.checked_duration_since(*newer)) {
             state.latest_old = state.latest_old.max(old);
             if old > TOLERANCE {
-                let problem = format!("publication {number} came {old:?} after a newer one");
+                let during = &state.event;
+                let problem =
+                    format!("publication {number} came {old:?} after a newer one: {during}");
                 state.violations.push(problem);
             }
         }

@@ -65,7 +65,7 @@ impl Repairer {
     }
 
     /// Takes a damaged encoding of an earlier revision from all clients. The own one is
-    /// made meanwhile: what it copies is verified.
+    /// made meanwhile of verified bytes.
     pub(super) fn drop_lent(&self, snapshot: &Snapshot, encoding: Encoding) {
         snapshot.give_back(encoding);
         let damage = Damage {

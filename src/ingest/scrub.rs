@@ -210,8 +210,8 @@ impl Scrubber {
         self.verify_records(snapshot).await;
     }
 
-    /// Compares what a snapshot sends of an earlier one with its sums. The files are gone,
-    /// so their maps are compared.
+    /// Compares the encodings that a snapshot sends of an earlier one with their sums. The
+    /// files are gone, so their maps are compared.
     async fn verify_lent(&self, snapshot: &Arc<Snapshot>) {
         let _removing = self.removing.lock().await;
         let lent = snapshot.lent();

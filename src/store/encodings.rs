@@ -234,7 +234,7 @@ impl Store {
 pub struct EncodedFile {
     /// Its bytes.
     pub bytes: Bytes,
-    /// The sums of what was written.
+    /// The sums of the written bytes.
     pub sum: FileSum,
 }
 

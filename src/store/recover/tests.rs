@@ -81,7 +81,7 @@ fn image() -> Image {
     }
 }
 
-/// Whether the store says of the revisions what it said before.
+/// Whether the store still has these revisions, with the same content.
 async fn is_whole(folder: &Path, revisions: &[Revision]) -> bool {
     let store = Store::open(folder).await.unwrap();
     let mut whole = true;

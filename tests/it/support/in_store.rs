@@ -77,7 +77,7 @@ impl InStore {
         self.folder.path().join("source")
     }
 
-    /// What is served.
+    /// The served snapshot.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.publisher.snapshot().unwrap()
     }
@@ -89,13 +89,13 @@ impl InStore {
         revisions.join(revision).join(name)
     }
 
-    /// Begins to encode what is published.
+    /// Begins to encode published revisions.
     pub(crate) fn encode(&self) -> Running {
         let (store, catalogs) = (self.store.clone(), self.catalogs.clone());
         begin(|stop| ingest::encode(store, catalogs, stop))
     }
 
-    /// Waits until what is served has all encodings of its own.
+    /// Waits until the served snapshot has all encodings of its own.
     pub(crate) async fn until_encoded(&self) {
         let begin = Instant::now();
         let lacks = |encoding| self.snapshot().encoded(encoding).is_none();

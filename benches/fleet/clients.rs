@@ -68,7 +68,7 @@ fn request(number: usize, known: &Known, proxy: &Proxy) -> Result<(), String> {
     match number % 4 {
         0 => {
             let text = good(get(http, "/catalogs/a/api/v1/all"))?.text();
-            known.take(asked, |variant| variant.text == text);
+            known.take(asked, proxy.carried(number), |variant| variant.text == text);
         }
         1 => {
             let headers = [("Accept-Encoding", "gzip")];
@@ -79,17 +79,24 @@ fn request(number: usize, known: &Known, proxy: &Proxy) -> Result<(), String> {
             } else {
                 reply.text()
             };
-            known.take(asked, |variant| variant.text == text);
+            known.take(asked, proxy.carried(number), |variant| variant.text == text);
         }
         2 => {
             let names = packages(proxy.grpc(number))?;
-            known.take(asked, |variant| variant.packages == names);
+            known.take(asked, proxy.carried(number), |variant| {
+                variant.packages == names
+            });
         }
         _ => {
             let tag = good(get(http, "/v2/a/manifests/latest"))?;
             let digest = tag.header("docker-content-digest").unwrap_or_default();
             // Another replica has the next turn.
-            let pulled = good(get(http, &format!("/v2/a/manifests/{digest}")))?;
+            let told_by = proxy.carried(number);
+            let pulled = good(get(http, &format!("/v2/a/manifests/{digest}")));
+            let ports =
+                [told_by, proxy.carried(number)].map(|place| place.map(|it| it.http.port()));
+            let pulled =
+                pulled.map_err(|error| format!("{error}, tag and digest from {ports:?}"))?;
             if pulled.body != tag.body {
                 known.wrong(format!("{digest} has other bytes elsewhere"));
             }

@@ -1,6 +1,9 @@
 //! Random faults under load: replicas, the database and the bucket die and come back.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,11 +15,16 @@ use crate::known::Known;
 const REPLICAS: usize = 3;
 
 /// Brings faults for some minutes. Whether nothing was lost or mixed.
-pub(crate) fn run(minutes: u64, seed: u64) -> bool {
+pub(crate) fn run(minutes: u64, seed: u64, logs: Option<&Path>) -> bool {
     println!("faults for {minutes} minutes, {REPLICAS} replicas, 50 clients:");
     let mut random = fastrand::Rng::with_seed(seed);
     let (known, places) = (Arc::new(Known::new()), Arc::new(Places::default()));
-    let mut fleet = Fleet::start(REPLICAS, 0);
+    let level = if logs.is_some() {
+        "info,almanac::ingest=debug"
+    } else {
+        "info"
+    };
+    let mut fleet = Fleet::start_with(REPLICAS, 0, level);
     let first = known.next().image.digest();
     fleet.push(&known.last().image);
     assert!(fleet.until_all_at("a", &first));
@@ -46,6 +54,7 @@ pub(crate) fn run(minutes: u64, seed: u64) -> bool {
                 known.happens(&format!("replica {number} starts"));
                 // It accepts connections again before it is ready.
                 places.set(number, None);
+                keep_log(&fleet, number, logs);
                 fleet.replicas[number].program.restart();
                 let place = fleet.place(number);
                 until_ready(place);
@@ -95,6 +104,9 @@ pub(crate) fn run(minutes: u64, seed: u64) -> bool {
     }
     holders.look(&fleet, &known);
     clients.stop();
+    for number in 0..REPLICAS {
+        keep_log(&fleet, number, logs);
+    }
     let order = "SELECT count(*) FROM generations a JOIN generations b USING (track)
                  WHERE a.number < b.number AND a.epoch > b.epoch";
     if fleet.postgres.ask(order) != "0" {
@@ -102,6 +114,16 @@ pub(crate) fn run(minutes: u64, seed: u64) -> bool {
     }
     println!("  {counts:?}, {} epochs", holders.0.len());
     known.report()
+}
+
+/// Adds the log of a replica since its start to those that are kept.
+fn keep_log(fleet: &Fleet, number: usize, logs: Option<&Path>) {
+    let Some(folder) = logs else { return };
+    let log = fleet.replicas[number].program.log();
+    let path = folder.join(format!("{number}.log"));
+    let mut options = OpenOptions::new();
+    let mut kept = options.create(true).append(true).open(path).unwrap();
+    kept.write_all(log.as_bytes()).unwrap();
 }
 
 /// Waits until a replica shows what the fleet shows: only then it gets clients again.

@@ -24,6 +24,7 @@ pub(crate) struct Fleet {
     pub(crate) upstream: Upstream,
     pub(crate) replicas: Vec<Almanac>,
     config: String,
+    level: String,
 }
 
 /// Where the replicas are that clients may ask.
@@ -90,6 +91,11 @@ impl Fleet {
     /// Starts replicas with one catalog in turns of an image, and further ones that do
     /// not change.
     pub(crate) fn start(count: usize, further: usize) -> Self {
+        Self::start_with(count, further, "info")
+    }
+
+    /// The same, with logs of this level.
+    pub(crate) fn start_with(count: usize, further: usize, level: &str) -> Self {
         let (postgres, objects) = (Postgres::alone(), ObjectStore::start());
         let upstream = Upstream::start();
         let source = upstream.reference(REPOSITORY, "latest");
@@ -114,6 +120,7 @@ impl Fleet {
             upstream,
             replicas: Vec::new(),
             config,
+            level: level.to_owned(),
         };
         for number in 0..count {
             let replica = fleet.another(number);
@@ -131,6 +138,7 @@ impl Fleet {
                 ("AWS_ACCESS_KEY_ID", KEY),
                 ("AWS_SECRET_ACCESS_KEY", "secret"),
                 ("HOSTNAME", &name),
+                ("ALMANAC_LOG", &self.level),
             ],
         )
     }

@@ -1,8 +1,9 @@
 //! A catalog whose content is known, and what answers have shown of it.
 
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::fleet::Place;
 use crate::support::catalog::{Catalog, Format, entry};
 use crate::support::image::{Built, Image};
 
@@ -64,19 +65,22 @@ impl Known {
         event.clone_into(&mut self.state.lock().unwrap().event);
     }
 
-    /// Takes an answer that was asked for at this time.
-    pub(crate) fn take(&self, asked: Instant, of: impl Fn(&Variant) -> bool) {
+    /// Takes an answer of a replica that was asked for at this time.
+    pub(crate) fn take(
+        &self,
+        asked: Instant,
+        replica: Option<Place>,
+        of: impl Fn(&Variant) -> bool,
+    ) {
         let mut state = self.state.lock().unwrap();
         state.answers += 1;
         let Some(variant) = self.variants.iter().position(of) else {
-            let problem = "an answer is of no variant".to_owned();
-            state.violations.push(problem);
+            state.violate("an answer is of no variant");
             return;
         };
         let last = (0..state.shown.len()).rfind(|number| number % VARIANTS == variant);
         let Some(number) = last else {
-            let problem = format!("variant {variant} was not published");
-            state.violations.push(problem);
+            state.violate(&format!("variant {variant} was not published"));
             return;
         };
         state.shown[number].get_or_insert_with(Instant::now);
@@ -84,10 +88,10 @@ impl Known {
         if let Some(old) = newer.and_then(|newer| asked.checked_duration_since(*newer)) {
             state.latest_old = state.latest_old.max(old);
             if old > TOLERANCE {
-                let during = &state.event;
+                let from = replica.map_or(0, |place| place.http.port());
                 let problem =
-                    format!("publication {number} came {old:?} after a newer one: {during}");
-                state.violations.push(problem);
+                    format!("publication {number} came {old:?} after a newer one from {from}");
+                state.violate(&problem);
             }
         }
     }
@@ -98,7 +102,7 @@ impl Known {
         if is_excused {
             state.excused += 1;
         } else {
-            state.violations.push(problem);
+            state.violate(&problem);
         }
     }
 
@@ -125,6 +129,19 @@ impl Known {
             println!("  VIOLATION {problem}");
         }
         state.violations.is_empty()
+    }
+}
+
+impl State {
+    /// Notes a violation, with the time of day as logs of replicas have it.
+    fn violate(&mut self, problem: &str) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let (of_day, millis) = (now.as_secs() % 86_400, now.subsec_millis());
+        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+        let during = &self.event;
+        let told =
+            format!("{hour:02}:{minute:02}:{second:02}.{millis:03} {problem}, during: {during}");
+        self.violations.push(told);
     }
 }
 

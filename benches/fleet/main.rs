@@ -3,11 +3,12 @@
 //!
 //! ```text
 //! cargo bench --bench fleet -- [--publications N] [--takeovers N] [--idle SECONDS]
-//!     [--starts N] [--minutes N] [--seed N]
+//!     [--starts N] [--minutes N] [--seed N] [--logs FOLDER]
 //! ```
 //!
 //! Each measures one thing, and all of it is measured without arguments. `--minutes`
-//! is the time of random faults under load. The exit code is 1 when an answer was lost,
+//! is the time of random faults under load; `--logs` keeps what the replicas log then,
+//! in detail. The exit code is 1 when an answer was lost,
 //! mixed or too old, or when a publication did not arrive.
 #![allow(
     missing_docs,
@@ -36,13 +37,19 @@ mod known;
 mod measure;
 mod proxy;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let (mut measured, mut seed, mut is_good) = (false, 1, true);
+    let mut logs = None;
     let mut arguments = std::env::args().skip(1).peekable();
     let mut wanted = Vec::new();
     while let Some(argument) = arguments.next() {
+        if argument == "--logs" {
+            logs = arguments.next().map(PathBuf::from);
+            continue;
+        }
         let mut number = || -> u64 { arguments.next().unwrap().parse().unwrap() };
         match argument.as_str() {
             // What cargo passes to every bench.
@@ -74,7 +81,7 @@ fn main() -> ExitCode {
             "--takeovers" => measure::takeovers(number),
             "--idle" => measure::idle(number),
             "--starts" => measure::starts(number),
-            _ => faults::run(number, seed),
+            _ => faults::run(number, seed, logs.as_deref()),
         };
     }
     if is_good {

@@ -14,7 +14,7 @@ use crate::store::{self, ImageManifest, RevisionId, Store};
 use ::images::digest::Digest;
 
 /// The most images before the current one that can still be pulled.
-const MAX_REPLACED: usize = 8;
+pub const MAX_REPLACED: usize = 8;
 
 /// An image whose bytes are mapped. It never changes.
 pub struct Image {
@@ -200,6 +200,25 @@ impl ImagePublisher {
                 let replaced = Instant::now();
                 previous.insert(0, ReplacedImage { image, replaced });
             }
+        });
+    }
+
+    /// Lets clients pull an image by digest that others have shown before the current one.
+    pub fn keep(&self, image: ReplacedImage) {
+        self.published.send_modify(|published| {
+            let PublishedImages {
+                current, previous, ..
+            } = published;
+            let known = previous.iter().map(|one| &one.image).chain(&*current);
+            if known
+                .into_iter()
+                .any(|known| known.revision == image.image.revision)
+            {
+                return;
+            }
+            let place = previous.partition_point(|one| one.replaced > image.replaced);
+            previous.insert(place, image);
+            previous.truncate(MAX_REPLACED);
         });
     }
 

@@ -41,7 +41,10 @@ pub use catalog::{Catalog, Damaged, Publisher, Repair, Routing, Stale, State, St
 pub use catalogs::{Catalogs, CatalogsPublisher};
 pub use encoded::Encoded;
 pub use fleet_status::{FIRST_ANSWER, FleetStatus};
-pub use images::{Image, ImagePublisher, ImageSlot, Images, Mirrored, PublishedImages};
+pub use images::{
+    Image, ImagePublisher, ImageSlot, Images, MAX_REPLACED, Mirrored, PublishedImages,
+    ReplacedImage,
+};
 pub use known_pieces::{KnownPiece, KnownPieces};
 pub use metas::{Query, Selection};
 pub use not_found::NotFound;

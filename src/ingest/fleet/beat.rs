@@ -16,6 +16,9 @@ use crate::store::fleet::{Beat, FleetError, Generation, Lease, ReplicaId, TrackI
 pub(super) const INTERVAL: Duration = Duration::from_millis(2500);
 /// The same while something is announced whose moment may be set at any time.
 const SHORT_INTERVAL: Duration = Duration::from_millis(500);
+/// The same after a beat that failed: the others wait for this replica once the database
+/// answers again.
+const AGAIN: Duration = Duration::from_secs(1);
 /// The least time between two beats.
 const LEAST: Duration = Duration::from_millis(100);
 /// A replica lives so long after a beat. Without another one it stops its passes.
@@ -103,6 +106,8 @@ pub(super) async fn beat(membership: Membership, stop: CancellationToken) {
         }
         let interval = if membership.has_pending() {
             SHORT_INTERVAL
+        } else if told.is_some() {
+            AGAIN
         } else {
             INTERVAL
         };

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::ingest::fleet::clock::Clock;
 use crate::ingest::fleet::fleet_metrics;
+use crate::ingest::fleet::silence::Silence;
 use crate::ingest::fleet::standing::{Standing, TrackKey};
 use crate::ingest::fleet::track_state::{TrackState, Waiting};
 use crate::ingest::followed::{Followed, OnInvalid};
@@ -31,6 +32,7 @@ struct Inner {
     /// Asks for a beat now.
     nudged: Notify,
     clock: Mutex<Clock>,
+    silence: Mutex<Silence>,
     /// This start, while the fleet knows it.
     me: watch::Sender<Option<ReplicaId>>,
     status: watch::Sender<FleetStatus>,
@@ -67,6 +69,7 @@ impl Membership {
             tracks: Mutex::default(),
             nudged: Notify::new(),
             clock: Mutex::default(),
+            silence: Mutex::default(),
             me: watch::Sender::new(None),
             status: watch::Sender::new(status),
             unverified: Mutex::new(unverified),
@@ -267,7 +270,15 @@ impl Membership {
     }
 
     pub(super) fn look(&self, before: Instant, shown: i64) {
-        self.0.clock.lock().look(before, Instant::now(), shown);
+        let now = Instant::now();
+        self.0.clock.lock().look(before, now, shown);
+        self.0.silence.lock().beat(now, shown);
+    }
+
+    /// The time of the database's clock at which replicas lived that may still do, though
+    /// their rows have expired.
+    pub(super) fn lived_at(&self) -> Option<i64> {
+        self.0.silence.lock().lived_at(Instant::now())
     }
 
     /// The moment of a time of the database's clock.

@@ -3,9 +3,11 @@
 //! `membership` is this replica's view of the fleet, which `beat` keeps up to date, and
 //! `track_state` that of one catalog;
 //! `standing` tells whether it should get clients.
+//! `silence` tells who lived before the database was away.
 //! `share` brings a revision or an image to the others, `restore` does so again for lost
 //! objects, and `receive` brings shared files to the clients of this replica. The holder of a
-//! lease receives its own publications like everybody else. `format` reads what another
+//! lease receives its own publications like everybody else. `replaced` brings images that
+//! others have shown before. `format` reads what another
 //! version has shared. `turn` says when all serve an announced revision, and `visit` publishes
 //! for a command that serves nobody. `sources` names the revisions of which curated
 //! catalogs are made, and `upkeep` runs the tasks that belong to no single catalog.
@@ -16,8 +18,10 @@ mod fleet_metrics;
 mod format;
 mod membership;
 mod receive;
+mod replaced;
 mod restore;
 mod share;
+mod silence;
 mod sources;
 mod standing;
 mod track_state;

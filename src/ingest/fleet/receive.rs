@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use crate::ingest::catalog_metrics::announce;
@@ -12,6 +13,7 @@ use crate::ingest::context::PassContext;
 use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::format::fetch_or_build;
 use crate::ingest::fleet::membership::Track;
+use crate::ingest::fleet::replaced::{PULLS, bring_replaced};
 use crate::ingest::fleet::track_state::{TrackState, Waiting};
 use crate::ingest::fleet::turn::{NOTICE, notice};
 use crate::ingest::followed::Followed;
@@ -20,8 +22,8 @@ use crate::snapshot::{FIRST_ANSWER, Image, ImagePublisher, Publisher, Repair, Sn
 use crate::store::fleet::{FileLimit, FleetError, Generation, GenerationId};
 use crate::store::{BlobPin, DiskError, Revision, StoreError};
 
-/// How long a pull by digest may go on after the turn, at whichever replica.
-const PULLS: Duration = Duration::from_hours(1);
+/// How long a replica without clients waits for images that others have shown before.
+const REPLACED: Duration = Duration::from_secs(10);
 /// How long a replica with nothing to serve waits for the first pass of another one.
 const FIRST_PASS: Duration = Duration::from_mins(1);
 /// The time between two looks at receipts.
@@ -68,6 +70,8 @@ struct Receiver {
     failure: Option<(&'static str, Instant)>,
     /// Whether a start would serve what clients see.
     is_recorded: bool,
+    /// Brings images that others have shown while this replica was away.
+    bringing: Option<AbortOnDropHandle<()>>,
 }
 
 /// Serves what the fleet has published of a catalog, until it is stopped.
@@ -93,6 +97,7 @@ pub async fn receive(
         begun: Instant::now(),
         failure: None,
         is_recorded: true,
+        bringing: None,
     };
     let receiving = async {
         let mut states = receiver.track.subscribe();
@@ -207,10 +212,16 @@ impl Receiver {
             let moment = moment.map_or(now, |moment| moment.min(now + NOTICE * 2));
             self.track.wait_for(Some(Waiting::Moment));
             tokio::time::sleep_until(moment.into()).await;
+            let before = self.shown.as_ref().map(|shown| shown.generation.id.number);
             self.show().await;
+            let late = moment.elapsed();
+            tracing::debug!(generation = turned.id.number, ?late, "turned");
             self.is_recorded = false;
             let announced = self.announced.take_if(|(id, _)| *id == turned.id);
             fleet_metrics::turned(announced.map_or(begun, |(_, since)| since).elapsed());
+            if before.is_none_or(|before| before + 1 < turned.id.number) {
+                self.bring_replaced(turned, before.is_none()).await;
+            }
         }
         // A disk that fails is no reason to tell others that clients see less.
         let recorded = self.record().await;
@@ -219,6 +230,18 @@ impl Receiver {
         self.note_served(state, is_serving.then_some(turned.id));
         recorded?;
         self.tidy().await
+    }
+
+    /// Brings images that only others have shown. A replica that starts has no clients yet,
+    /// and waits for them for a while.
+    async fn bring_replaced(&mut self, turned: &Generation, is_start: bool) {
+        let (context, track) = (self.context.clone(), self.track.clone());
+        let work = bring_replaced(context, track, self.images.clone(), turned.clone());
+        let mut bringing = AbortOnDropHandle::new(tokio::spawn(work.in_current_span()));
+        if is_start {
+            let _ = tokio::time::timeout(REPLACED, &mut bringing).await;
+        }
+        self.bringing = Some(bringing);
     }
 
     /// Tells webhooks of a revision that an import has published, if that is for this
@@ -312,7 +335,8 @@ impl Receiver {
             self.track.wait_for(Some(Waiting::Holder));
             return Ok(Some(RETRY));
         };
-        let prepared = fleet.prepared(me, pending.id).await?;
+        let lived_at = membership.lived_at();
+        let prepared = fleet.prepared(me, pending.id, lived_at).await?;
         self.track.wait_for(Some(Waiting::Replicas {
             having: prepared.having,
             replicas: prepared.replicas,
@@ -322,9 +346,10 @@ impl Receiver {
             return Ok(Some(LOOK));
         }
         let notice = |prepared| notice(prepared, since.elapsed());
-        if notice(prepared).is_none() || !fleet.turn(lease, pending.id, notice).await? {
+        if notice(prepared).is_none() || !fleet.turn(lease, pending.id, lived_at, notice).await? {
             return Ok(Some(LOOK));
         }
+        tracing::debug!(generation = pending.id.number, "set the moment");
         membership.nudge();
         // Should the answer get lost, it is looked at again.
         Ok(Some(RETRY))
@@ -386,6 +411,7 @@ impl Receiver {
         if let Some(image) = &image {
             self.images.prepare(Arc::clone(&image.image));
         }
+        tracing::debug!(generation = generation.id.number, "opened");
         self.next = Some(Opened {
             generation: generation.clone(),
             revision: fetched.revision,

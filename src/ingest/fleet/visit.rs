@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 use crate::ingest::fleet::beat::INTERVAL;
+use crate::ingest::fleet::silence::RETURN;
 use crate::ingest::fleet::turn::notice;
 use crate::store::fleet::{Fleet, FleetError, GenerationId, Lease, ReplicaId, TrackId};
 
@@ -18,6 +19,7 @@ const LONGEST: Duration = Duration::from_mins(5);
 pub(in crate::ingest) struct Visit {
     fleet: Fleet,
     me: ReplicaId,
+    begun: Instant,
     beating: JoinHandle<()>,
 }
 
@@ -39,6 +41,7 @@ impl Visit {
         Ok(Self {
             fleet: fleet.clone(),
             me,
+            begun: Instant::now(),
             beating,
         })
     }
@@ -62,9 +65,11 @@ impl Visit {
         let begun = Instant::now();
         let notice = |prepared| notice(prepared, begun.elapsed());
         loop {
-            let prepared = self.fleet.prepared(self.me, id).await?;
+            // Of a silence of the database before, nothing is known.
+            let lived_at = (self.begun.elapsed() < RETURN).then_some(0);
+            let prepared = self.fleet.prepared(self.me, id, lived_at).await?;
             if let Some(after) = notice(prepared)
-                && self.fleet.turn(lease, id, notice).await?
+                && self.fleet.turn(lease, id, lived_at, notice).await?
             {
                 tokio::time::sleep(after).await;
                 return Ok(());

@@ -147,7 +147,7 @@ impl Fleet {
         Ok(store.adopt(catalog, id, incoming).await?)
     }
 
-    async fn fetch_image(
+    pub(super) async fn fetch_image(
         &self,
         store: &Store,
         limit: FileLimit,

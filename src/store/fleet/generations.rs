@@ -262,11 +262,17 @@ impl Fleet {
         self.execute("leave a receipt", statement).await.map(drop)
     }
 
-    /// How far the replicas are with a generation.
-    pub async fn prepared(&self, me: ReplicaId, id: GenerationId) -> Result<Prepared, FleetError> {
+    /// How far the replicas are with a generation. Those that lived at `lived_at`, in
+    /// microseconds of the database's clock, count as living.
+    pub async fn prepared(
+        &self,
+        me: ReplicaId,
+        id: GenerationId,
+        lived_at: Option<i64>,
+    ) -> Result<Prepared, FleetError> {
         limited(async {
             let mut session = self.session("count receipts").await?;
-            let found = prepared(&mut session, me, id).await?;
+            let found = prepared(&mut session, me, id, lived_at).await?;
             session.release();
             Ok(found)
         })
@@ -275,20 +281,22 @@ impl Fleet {
 
     /// Sets the moment at which all turn to a generation, if enough replicas have it.
     /// `notice` tells the time until then, and whether that is so: another replica may
-    /// have become ready meanwhile.
+    /// have become ready meanwhile. `lived_at` is as for [`Fleet::prepared`].
     pub async fn turn(
         &self,
         lease: Lease,
         id: GenerationId,
+        lived_at: Option<i64>,
         notice: impl Fn(Prepared) -> Option<Duration> + Send + Sync,
     ) -> Result<bool, FleetError> {
-        limited(self.set_moment(lease, id, notice)).await
+        limited(self.set_moment(lease, id, lived_at, notice)).await
     }
 
     async fn set_moment(
         &self,
         lease: Lease,
         id: GenerationId,
+        lived_at: Option<i64>,
         notice: impl Fn(Prepared) -> Option<Duration> + Send + Sync,
     ) -> Result<bool, FleetError> {
         let action = "turn to a generation";
@@ -298,7 +306,7 @@ impl Fleet {
         fence(&mut transaction, lease).await?;
         // This locks the row of the fleet, for which a replica waits to become ready.
         let change = next_change(&mut transaction).await?;
-        let found = prepared(&mut transaction, lease.holder, id).await?;
+        let found = prepared(&mut transaction, lease.holder, id, lived_at).await?;
         let Some(after) = notice(found) else {
             return Ok(false);
         };
@@ -331,10 +339,12 @@ async fn prepared(
     database: &mut PgConnection,
     me: ReplicaId,
     id: GenerationId,
+    lived_at: Option<i64>,
 ) -> Result<Prepared, FleetError> {
     let query = sqlx::query(
         "WITH living AS (
-           SELECT id, ready FROM replicas WHERE expires > clock_timestamp() AND $1 = ANY(wants)
+           SELECT id, ready FROM replicas WHERE $1 = ANY(wants) AND expires >
+             least(clock_timestamp(), to_timestamp($4::bigint / 1000000.0))
          ), wanting AS (
            SELECT id FROM living WHERE ready OR NOT EXISTS (SELECT 1 FROM living WHERE ready)
          ), got AS (SELECT replica FROM receipts WHERE track = $1 AND number = $2)
@@ -343,7 +353,8 @@ async fn prepared(
            EXISTS (SELECT 1 FROM got WHERE replica = $3),
            EXISTS (SELECT 1 FROM living WHERE id <> $3)",
     );
-    let query = query.bind(id.track.0).bind(id.number).bind(me.0);
+    let query = query.bind(id.track.0).bind(id.number);
+    let query = query.bind(me.0).bind(lived_at);
     let row = query.fetch_one(database).await;
     let row = row.map_err(FleetError::sql("count receipts"))?;
     Ok(Prepared {

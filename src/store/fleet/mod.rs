@@ -5,7 +5,7 @@
 //! prepares both, and `session` limits statements. `leases` decides who follows a track, and
 //! `generations` announces revisions to all, with the rows of `publication_rows`;
 //! `sources` compares what curated ones are made of. `upload` and `fetch` carry the files of revisions
-//! and images, whose length `file_limit` bounds, `history` and `missed` those of earlier revisions. `holdings` finds the
+//! and images, whose length `file_limit` bounds, `replaced` those of images before, `history` and `missed` those of earlier revisions. `holdings` finds the
 //! revisions of a catalog, and `formats` the files of another version. `restore` uploads lost
 //! objects again, and `collect` removes unneeded ones.
 
@@ -22,6 +22,7 @@ mod leases;
 mod missed;
 mod pool;
 mod publication_rows;
+mod replaced;
 mod restore;
 mod session;
 mod settings;
@@ -39,6 +40,7 @@ pub use formats::OtherFormat;
 pub use generations::{Generation, GenerationId, Prepared, Publication};
 pub use leases::{Beat, Lease, ReplicaId, TrackId};
 pub use pool::Fleet;
+pub use replaced::ReplacedImage;
 pub use settings::{Database, DatabaseError, Settings};
 pub use sources::SourceRevision;
 pub use upload::Shared;

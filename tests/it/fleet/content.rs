@@ -76,6 +76,40 @@ fn a_tag_leads_to_no_digest_that_another_replica_lacks() {
     }
 }
 
+/// A client that began a pull elsewhere may go on with it at a replica that was not there.
+#[test]
+fn a_replica_that_starts_answers_digests_that_others_have_shown_before() {
+    let Some(mut following) = Following::start(2) else {
+        return;
+    };
+    let before = tag(&mut following.replicas[0]);
+    let path = format!("/v2/a/manifests/{before}");
+    let address = following.replicas[0].program.address("http");
+    let manifest = get(address, &path).unwrap().body;
+    let second = push(&following.upstream, "second");
+    until_all_at(&mut following.replicas, "a", &second.digest());
+    following.replicas[1].program.kill9();
+    following.replicas[1].program.restart();
+    let config = following.upstream.reference(REPOSITORY, "latest");
+    let empty = following.shared.replica(&self::following(&config));
+    following.replicas.push(empty);
+    for replica in &mut following.replicas[1..] {
+        until("readiness", || replica.ready().status == 200);
+        let address = replica.program.address("http");
+        let pulled = get(address, &path).unwrap();
+        assert_eq!(pulled.status, 200, "{}", pulled.text());
+        assert_eq!(pulled.body, manifest);
+        let parts: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+        let layers = parts["layers"].as_array().unwrap().iter();
+        for part in layers.chain([&parts["config"]]) {
+            let digest = part["digest"].as_str().unwrap();
+            let blob = get(address, &format!("/v2/a/blobs/{digest}")).unwrap();
+            assert_eq!(blob.status, 200, "{}", blob.text());
+        }
+        assert_ne!(tag(replica), before);
+    }
+}
+
 #[test]
 fn curated_catalogs_and_full_mirrors_come_to_every_replica() {
     if postgres::is_missing() {

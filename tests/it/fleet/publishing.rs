@@ -33,11 +33,13 @@ impl Member {
         Self { fleet, me, track }
     }
 
-    /// Lives on, as one that serves everything or not.
-    async fn beat(&self, ready: bool, troubled: bool) {
+    /// Lives on, as one that serves everything or not. The result is the database's time.
+    async fn beat(&self, ready: bool, troubled: bool) -> i64 {
         let tracks = [self.track];
         let beat = self.fleet.beat(self.me, ready, troubled, &tracks).await;
-        assert_eq!(beat.unwrap().unwrap().known, 1);
+        let beat = beat.unwrap().unwrap();
+        assert_eq!(beat.known, 1);
+        beat.now
     }
 
     async fn take(&self) -> Lease {
@@ -91,7 +93,7 @@ impl Member {
     }
 
     async fn turn(&self, lease: Lease, id: GenerationId) -> Result<bool, FleetError> {
-        self.fleet.turn(lease, id, notice).await
+        self.fleet.turn(lease, id, None, notice).await
     }
 }
 
@@ -234,7 +236,7 @@ fn a_moment_waits_for_a_replica_that_became_ready_meanwhile() {
         let id = holder.prepare(lease, 1).await.unwrap();
         holder.fleet.leave_receipt(holder.me, id).await.unwrap();
         let prepared = async || {
-            let prepared = holder.fleet.prepared(holder.me, id).await.unwrap();
+            let prepared = holder.fleet.prepared(holder.me, id, None).await.unwrap();
             (prepared.replicas, prepared.having)
         };
         assert_eq!(prepared().await, (1, 1));
@@ -246,6 +248,43 @@ fn a_moment_waits_for_a_replica_that_became_ready_meanwhile() {
         assert_eq!(prepared().await, (2, 1));
         other.fleet.leave_receipt(other.me, id).await.unwrap();
         assert!(holder.turn(lease, id).await.unwrap());
+    });
+}
+
+/// The rows of all have expired while the database was away.
+#[test]
+fn a_moment_waits_for_replicas_that_lived_before_the_database_was_away() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let (holder, other) = (Member::join(&shared).await, Member::join(&shared).await);
+        let lease = holder.take().await;
+        let beaten = other.beat(true, false).await;
+        let id = holder.prepare(lease, 1).await.unwrap();
+        holder.fleet.leave_receipt(holder.me, id).await.unwrap();
+        let expire = "UPDATE replicas SET expires = expires - interval '10 seconds'";
+        shared.postgres.ask(expire);
+        holder.beat(true, false).await;
+        // As of the time before.
+        let lived_at = Some(beaten - 10_000_000);
+        let prepared = holder
+            .fleet
+            .prepared(holder.me, id, lived_at)
+            .await
+            .unwrap();
+        assert_eq!((prepared.replicas, prepared.having), (2, 1));
+        assert!(prepared.has_others);
+        assert!(
+            !holder
+                .fleet
+                .turn(lease, id, lived_at, notice)
+                .await
+                .unwrap()
+        );
+        let prepared = holder.fleet.prepared(holder.me, id, None).await.unwrap();
+        assert_eq!((prepared.replicas, prepared.having), (1, 1));
     });
 }
 

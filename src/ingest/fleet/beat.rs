@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::membership::Membership;
+use crate::ingest::fleet::moments;
 use crate::ingest::fleet::track_state::TrackState;
 use crate::ingest::followed::has_origin_of;
 use crate::store::fleet::{Beat, FleetError, Generation, Lease, ReplicaId, TrackId};
@@ -78,7 +79,8 @@ pub(super) async fn beat(membership: Membership, stop: CancellationToken) {
             of: "the database",
             after: LONGEST,
         };
-        let result = tokio::time::timeout(LONGEST, once(&membership, &mut seen)).await;
+        let beating = tokio::time::timeout(LONGEST, once(&membership, &mut seen));
+        let result = moments::beside(&membership, beating).await;
         match result.unwrap_or(Err(late)) {
             Ok(()) => {
                 if told.take().is_some() {
@@ -98,6 +100,7 @@ pub(super) async fn beat(membership: Membership, stop: CancellationToken) {
                 membership.note(Err(error));
                 // Read again once it answers.
                 seen.change = None;
+                moments::look(&membership).await;
             }
         }
         if told.is_some() || read.elapsed() >= READ_AGAIN {

@@ -13,14 +13,15 @@ use crate::ingest::context::PassContext;
 use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::format::fetch_or_build;
 use crate::ingest::fleet::membership::Track;
+use crate::ingest::fleet::moments;
+use crate::ingest::fleet::opened::Opened;
 use crate::ingest::fleet::replaced::{PULLS, bring_replaced};
 use crate::ingest::fleet::track_state::{TrackState, Waiting};
 use crate::ingest::fleet::turn::{NOTICE, notice};
 use crate::ingest::followed::Followed;
 use crate::ingest::{history, pass_events};
-use crate::snapshot::{FIRST_ANSWER, Image, ImagePublisher, Publisher, Repair, Snapshot};
-use crate::store::fleet::{FileLimit, FleetError, Generation, GenerationId};
-use crate::store::{BlobPin, DiskError, Revision, StoreError};
+use crate::snapshot::{FIRST_ANSWER, ImagePublisher, Publisher, Repair};
+use crate::store::fleet::{FileLimit, FleetError, Generation, GenerationId, Turn};
 
 /// How long a replica without clients waits for images that others have shown before.
 const REPLACED: Duration = Duration::from_secs(10);
@@ -32,23 +33,6 @@ const LOOK: Duration = Duration::from_millis(200);
 const TELL_AGAIN: Duration = Duration::from_mins(1);
 /// The time between two tries after a failure.
 const RETRY: Duration = Duration::from_secs(5);
-
-/// A generation that is open here.
-struct Opened {
-    generation: Generation,
-    revision: Revision,
-    /// `None` once it was published.
-    snapshot: Option<Snapshot>,
-    image: Option<OpenedImage>,
-}
-
-struct OpenedImage {
-    image: Arc<Image>,
-    record: crate::store::Image,
-    revision: crate::store::RevisionId,
-    /// Its parts stay as long as it may be served.
-    _pins: Vec<BlobPin>,
-}
 
 /// What this replica does about one catalog.
 struct Receiver {
@@ -251,7 +235,7 @@ impl Receiver {
         let (Some(turned), Some(shown), Some(lease)) = (&state.turned, shown, state.lease) else {
             return Ok(());
         };
-        if !turned.untold || !is_same(&shown.generation, turned) {
+        if !turned.untold || !shown.generation.is_same(turned) {
             return Ok(());
         }
         let (fleet, revision) = (self.track.membership().fleet(), &shown.revision);
@@ -260,7 +244,7 @@ impl Receiver {
             pass_events::published(&self.context, revision, entry.as_ref());
         }
         self.track.update(|state| {
-            if let Some(now) = state.turned.as_mut().filter(|now| is_same(now, turned)) {
+            if let Some(now) = state.turned.as_mut().filter(|now| now.is_same(turned)) {
                 now.untold = false;
             }
         });
@@ -274,7 +258,7 @@ impl Receiver {
             let image = shown.image.as_ref().and_then(|_| self.images.image());
             image.is_none_or(|image| image.parts().all(|blob| !blob.is_damaged()))
         };
-        shown.is_some_and(|shown| is_same(&shown.generation, generation) && is_whole(shown))
+        shown.is_some_and(|shown| shown.generation.is_same(generation) && is_whole(shown))
     }
 
     /// Notes the generation that clients see.
@@ -346,10 +330,15 @@ impl Receiver {
             return Ok(Some(LOOK));
         }
         let notice = |prepared| notice(prepared, since.elapsed());
-        if notice(prepared).is_none() || !fleet.turn(lease, pending.id, lived_at, notice).await? {
+        if notice(prepared).is_none() {
             return Ok(Some(LOOK));
         }
-        tracing::debug!(generation = pending.id.number, "set the moment");
+        match fleet.turn(lease, pending.id, lived_at, notice).await? {
+            Turn::Waits => return Ok(Some(LOOK)),
+            Turn::Set(flips) if prepared.has_others => moments::tell(&membership, pending, flips),
+            Turn::Set(_) | Turn::Over => {}
+        }
+        tracing::debug!(generation = pending.id.number, "the moment is set");
         membership.nudge();
         // Should the answer get lost, it is looked at again.
         Ok(Some(RETRY))
@@ -359,7 +348,7 @@ impl Receiver {
     /// client sees it yet, but its image can be pulled by digest.
     async fn open(&mut self, generation: &Generation, fresh: bool) -> Result<(), FleetError> {
         if let Some(next) = &mut self.next
-            && is_same(&next.generation, generation)
+            && next.generation.is_same(generation)
             && !fresh
         {
             next.generation = generation.clone();
@@ -377,47 +366,12 @@ impl Receiver {
             let served = served.revision();
             !fresh && served.id == fetched.revision.id && served.content == fetched.revision.content
         });
-        let (own, revision) = (store.clone(), fetched.revision.clone());
-        let wanted = fetched.image;
-        let opened = tokio::task::spawn_blocking(move || {
-            let snapshot = if is_served {
-                None
-            } else {
-                Some(Snapshot::open(&own, revision)?)
-            };
-            let image = match wanted {
-                Some(wanted) => {
-                    let opened = Image::open(&own, wanted.revision, wanted.image.clone());
-                    let opened =
-                        opened.map_err(DiskError::at("open an image in", &own.temporary()))?;
-                    Some(OpenedImage {
-                        image: Arc::new(opened),
-                        record: wanted.image,
-                        revision: wanted.revision,
-                        _pins: wanted.pins,
-                    })
-                }
-                None => None,
-            };
-            Ok::<_, StoreError>((snapshot, image))
-        });
-        let folder = store.temporary();
-        let opened = opened.await;
-        let stopped = |error| {
-            let error = std::io::Error::other(error);
-            Err(DiskError::at("open a revision in", &folder)(error).into())
-        };
-        let (snapshot, image) = opened.unwrap_or_else(stopped)?;
-        if let Some(image) = &image {
+        let opened = Opened::of(store, generation, fetched, is_served).await?;
+        if let Some(image) = &opened.image {
             self.images.prepare(Arc::clone(&image.image));
         }
         tracing::debug!(generation = generation.id.number, "opened");
-        self.next = Some(Opened {
-            generation: generation.clone(),
-            revision: fetched.revision,
-            snapshot,
-            image,
-        });
+        self.next = Some(opened);
         Ok(())
     }
 
@@ -492,13 +446,4 @@ impl Receiver {
         self.is_recorded = true;
         Ok(())
     }
-}
-
-/// Whether both are the same, whether or not their moment is set. After a failover, a
-/// number may mean another generation.
-fn is_same(one: &Generation, other: &Generation) -> bool {
-    one.id == other.id
-        && one.revision == other.revision
-        && one.content == other.content
-        && one.image == other.image
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use crate::ingest::fleet::beat::INTERVAL;
 use crate::ingest::fleet::silence::RETURN;
 use crate::ingest::fleet::turn::notice;
-use crate::store::fleet::{Fleet, FleetError, GenerationId, Lease, ReplicaId, TrackId};
+use crate::store::fleet::{Fleet, FleetError, GenerationId, Lease, ReplicaId, TrackId, Turn};
 
 /// The time between two looks at receipts.
 const LOOK: Duration = Duration::from_millis(200);
@@ -69,7 +69,7 @@ impl Visit {
             let lived_at = (self.begun.elapsed() < RETURN).then_some(0);
             let prepared = self.fleet.prepared(self.me, id, lived_at).await?;
             if let Some(after) = notice(prepared)
-                && self.fleet.turn(lease, id, lived_at, notice).await?
+                && self.fleet.turn(lease, id, lived_at, notice).await? != Turn::Waits
             {
                 tokio::time::sleep(after).await;
                 return Ok(());

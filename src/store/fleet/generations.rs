@@ -46,6 +46,15 @@ impl Generation {
     pub fn shows(&self, source: &SourceRevision) -> bool {
         (self.revision, &*self.content) == (source.revision, &*source.content)
     }
+
+    /// Whether both are the same, whether or not their moment is set. After a failover, a
+    /// number may mean another generation.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.id == other.id
+            && self.revision == other.revision
+            && self.content == other.content
+            && self.image == other.image
+    }
 }
 
 /// A generation of a track.
@@ -69,6 +78,17 @@ pub struct Prepared {
     pub mine: bool,
     /// Whether others live and want the track, ready or not.
     pub has_others: bool,
+}
+
+/// Whether a moment is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// More replicas have to have the generation before.
+    Waits,
+    /// It is now, in microseconds of the database's clock.
+    Set(i64),
+    /// It was before, or another generation replaces this one.
+    Over,
 }
 
 /// A revision to announce, whose files are in the bucket.
@@ -288,7 +308,7 @@ impl Fleet {
         id: GenerationId,
         lived_at: Option<i64>,
         notice: impl Fn(Prepared) -> Option<Duration> + Send + Sync,
-    ) -> Result<bool, FleetError> {
+    ) -> Result<Turn, FleetError> {
         limited(self.set_moment(lease, id, lived_at, notice)).await
     }
 
@@ -298,7 +318,7 @@ impl Fleet {
         id: GenerationId,
         lived_at: Option<i64>,
         notice: impl Fn(Prepared) -> Option<Duration> + Send + Sync,
-    ) -> Result<bool, FleetError> {
+    ) -> Result<Turn, FleetError> {
         let action = "turn to a generation";
         let mut session = self.session(action).await?;
         let begun = session.begin().await;
@@ -308,28 +328,29 @@ impl Fleet {
         let change = next_change(&mut transaction).await?;
         let found = prepared(&mut transaction, lease.holder, id, lived_at).await?;
         let Some(after) = notice(found) else {
-            return Ok(false);
+            return Ok(Turn::Waits);
         };
-        let statement = sqlx::query(
+        let statement = sqlx::query_scalar(
             "UPDATE generations SET change = $4,
                flips = clock_timestamp() + $3 * interval '1 millisecond'
              WHERE track = $1 AND number = $2 AND flips IS NULL
-               AND number = (SELECT max(number) FROM generations WHERE track = $1)",
+               AND number = (SELECT max(number) FROM generations WHERE track = $1)
+             RETURNING (extract(epoch FROM flips) * 1000000)::bigint",
         );
-        let done = statement
+        let set = statement
             .bind(id.track.0)
             .bind(id.number)
             .bind(i64::try_from(after.as_millis()).unwrap_or(0))
             .bind(change)
-            .execute(&mut *transaction)
+            .fetch_optional(&mut *transaction)
             .await;
-        done.map_err(FleetError::sql(action))?;
+        let flips = set.map_err(FleetError::sql(action))?;
         history::record(&mut transaction, (id.track, id.number)).await?;
         notify(&mut transaction).await?;
         let committed = transaction.commit().await;
         committed.map_err(FleetError::sql(action))?;
         session.release();
-        Ok(true)
+        Ok(flips.map_or(Turn::Over, Turn::Set))
     }
 }
 

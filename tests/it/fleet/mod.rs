@@ -4,6 +4,7 @@ mod access;
 mod archives;
 mod content;
 mod limits;
+mod moments;
 mod objects;
 mod publishing;
 mod repairs;

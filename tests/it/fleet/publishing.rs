@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use almanac::store::fleet::{
     Fleet, FleetError, GenerationId, Lease, Prepared, Publication, ReplicaId, Shared as Objects,
-    SourceRevision, TrackId,
+    SourceRevision, TrackId, Turn,
 };
 use almanac::store::{Counts, Image, ImageKind, Revision, RevisionId, SourceIdentity};
 use images::digest::Digest;
@@ -93,7 +93,8 @@ impl Member {
     }
 
     async fn turn(&self, lease: Lease, id: GenerationId) -> Result<bool, FleetError> {
-        self.fleet.turn(lease, id, None, notice).await
+        let turn = self.fleet.turn(lease, id, None, notice).await;
+        turn.map(|turn| turn != Turn::Waits)
     }
 }
 
@@ -276,13 +277,8 @@ fn a_moment_waits_for_replicas_that_lived_before_the_database_was_away() {
             .unwrap();
         assert_eq!((prepared.replicas, prepared.having), (2, 1));
         assert!(prepared.has_others);
-        assert!(
-            !holder
-                .fleet
-                .turn(lease, id, lived_at, notice)
-                .await
-                .unwrap()
-        );
+        let turn = holder.fleet.turn(lease, id, lived_at, notice);
+        assert_eq!(turn.await.unwrap(), Turn::Waits);
         let prepared = holder.fleet.prepared(holder.me, id, None).await.unwrap();
         assert_eq!((prepared.replicas, prepared.having), (1, 1));
     });

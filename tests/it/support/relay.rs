@@ -46,6 +46,11 @@ impl Relay {
         self.address
     }
 
+    /// Carries nothing more, on no connection.
+    pub(crate) fn cut(&self) {
+        self.stalled.store(usize::MAX, Ordering::SeqCst);
+    }
+
     /// Carries nothing more on the connections that are open now.
     pub(crate) fn stall(&self) {
         let opened = self.opened.load(Ordering::SeqCst);

@@ -41,7 +41,7 @@ impl Clients {
                         // Only a connection to a replica that was killed may fail.
                         let place = proxy.carried(number);
                         let is_excused = place.is_some_and(|place| !places.has(place));
-                        known.failed(is_excused, problem);
+                        known.failed(is_excused, &problem);
                     }
                     thread::sleep(PAUSE);
                 }
@@ -98,7 +98,7 @@ fn request(number: usize, known: &Known, proxy: &Proxy) -> Result<(), String> {
             let pulled =
                 pulled.map_err(|error| format!("{error}, tag and digest from {ports:?}"))?;
             if pulled.body != tag.body {
-                known.wrong(format!("{digest} has other bytes elsewhere"));
+                known.wrong(&format!("{digest} has other bytes elsewhere"));
             }
         }
     }

@@ -99,7 +99,7 @@ pub(crate) fn run(minutes: u64, seed: u64, logs: Option<&Path>) -> bool {
         // At most some publications are under way.
         let arrived = fleet.until_all_at("a", &known.last().image.digest());
         if !arrived {
-            known.wrong("a publication was lost".to_owned());
+            known.wrong("a publication was lost");
         }
     }
     holders.look(&fleet, &known);
@@ -110,7 +110,7 @@ pub(crate) fn run(minutes: u64, seed: u64, logs: Option<&Path>) -> bool {
     let order = "SELECT count(*) FROM generations a JOIN generations b USING (track)
                  WHERE a.number < b.number AND a.epoch > b.epoch";
     if fleet.postgres.ask(order) != "0" {
-        known.wrong("a holder published after another".to_owned());
+        known.wrong("a holder published after another");
     }
     println!("  {counts:?}, {} epochs", holders.0.len());
     known.report()
@@ -159,7 +159,7 @@ impl Holders {
             let known_holder = self.0.entry(epoch.to_owned());
             let before = known_holder.or_insert_with(|| holder.to_owned());
             if before != holder {
-                known.wrong(format!("epoch {epoch} had two holders"));
+                known.wrong(&format!("epoch {epoch} had two holders"));
             }
         }
     }

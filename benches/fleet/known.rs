@@ -97,17 +97,17 @@ impl Known {
     }
 
     /// Notes a request that failed, and whether its replica was killed meanwhile.
-    pub(crate) fn failed(&self, is_excused: bool, problem: String) {
+    pub(crate) fn failed(&self, is_excused: bool, problem: &str) {
         let mut state = self.state.lock().unwrap();
         if is_excused {
             state.excused += 1;
         } else {
-            state.violate(&problem);
+            state.violate(problem);
         }
     }
 
     /// Notes something that must not be.
-    pub(crate) fn wrong(&self, problem: String) {
+    pub(crate) fn wrong(&self, problem: &str) {
         self.failed(false, problem);
     }
 

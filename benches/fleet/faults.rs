@@ -1,9 +1,9 @@
 //! Random faults under load: replicas, the database and the bucket die and come back.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
+use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +18,12 @@ const REPLICAS: usize = 3;
 pub(crate) fn run(minutes: u64, seed: u64, logs: Option<&Path>) -> bool {
     println!("faults for {minutes} minutes, {REPLICAS} replicas, 50 clients:");
     let mut random = fastrand::Rng::with_seed(seed);
+    if let Some(folder) = logs {
+        fs::create_dir_all(folder).unwrap();
+        for number in 0..REPLICAS {
+            File::create(log_path(folder, number)).unwrap();
+        }
+    }
     let (known, places) = (Arc::new(Known::new()), Arc::new(Places::default()));
     let level = if logs.is_some() {
         "info,almanac::ingest=debug"
@@ -120,10 +126,13 @@ pub(crate) fn run(minutes: u64, seed: u64, logs: Option<&Path>) -> bool {
 fn keep_log(fleet: &Fleet, number: usize, logs: Option<&Path>) {
     let Some(folder) = logs else { return };
     let log = fleet.replicas[number].program.log();
-    let path = folder.join(format!("{number}.log"));
-    let mut options = OpenOptions::new();
-    let mut kept = options.create(true).append(true).open(path).unwrap();
+    let path = log_path(folder, number);
+    let mut kept = OpenOptions::new().append(true).open(path).unwrap();
     kept.write_all(log.as_bytes()).unwrap();
+}
+
+fn log_path(folder: &Path, number: usize) -> PathBuf {
+    folder.join(format!("{number}.log"))
 }
 
 /// Waits until a replica shows what the fleet shows: only then it gets clients again.

@@ -261,6 +261,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn images_that_others_have_shown_stand_by_when_they_were_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).await.unwrap();
+        let (_slot, publisher) = ImageSlot::new();
+        let now = Instant::now();
+        let keep = |revision: &str, seconds| {
+            publisher.keep(ReplacedImage {
+                image: image(&store, revision),
+                replaced: now - Duration::from_secs(seconds),
+            });
+        };
+        publisher.publish_beside(image(&store, "20"), Duration::from_hours(1));
+        keep("8", 300);
+        keep("9", 100);
+        keep("7", 500);
+        // Known already.
+        keep("9", 0);
+        keep("20", 0);
+        let shown = || {
+            let numbers = publisher.images().map(|image| image.revision.to_string());
+            numbers.collect::<Vec<_>>()
+        };
+        assert_eq!(shown(), ["20", "9", "8", "7"]);
+        for revision in 10..20 {
+            keep(&revision.to_string(), 50);
+        }
+        // Those that were replaced first go.
+        assert_eq!(shown().len(), 1 + MAX_REPLACED);
+        assert!(!shown().contains(&"9".to_owned()), "{:?}", shown());
+        store.close().await;
+    }
+
+    #[tokio::test]
     async fn replaced_images_can_be_pulled_for_an_hour_in_a_fleet_and_one_of_them_elsewhere() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).await.unwrap();

@@ -79,8 +79,7 @@ pub(super) async fn beat(membership: Membership, stop: CancellationToken) {
             of: "the database",
             after: LONGEST,
         };
-        let beating = tokio::time::timeout(LONGEST, once(&membership, &mut seen));
-        let result = moments::beside(&membership, beating).await;
+        let result = tokio::time::timeout(LONGEST, once(&membership, &mut seen)).await;
         match result.unwrap_or(Err(late)) {
             Ok(()) => {
                 if told.take().is_some() {
@@ -100,7 +99,6 @@ pub(super) async fn beat(membership: Membership, stop: CancellationToken) {
                 membership.note(Err(error));
                 // Read again once it answers.
                 seen.change = None;
-                moments::look(&membership).await;
             }
         }
         if told.is_some() || read.elapsed() >= READ_AGAIN {
@@ -348,9 +346,11 @@ fn set_leases(membership: &Membership, leases: &[Lease]) {
     }
 }
 
-/// Notes the generations of tracks.
+/// Notes the generations of tracks. Each replica that reads a moment writes it to the bucket:
+/// the one that has set it may be dead.
 fn note(membership: &Membership, tracks: &[TrackId], generations: &[Generation]) {
     for (_, state) in membership.tracks() {
+        let mut turned_now = None;
         state.send_if_modified(|state| {
             let Some(id) = state.id.filter(|id| tracks.contains(id)) else {
                 return false;
@@ -359,13 +359,16 @@ fn note(membership: &Membership, tracks: &[TrackId], generations: &[Generation])
             let turned = of_track().rfind(|one| one.flips.is_some()).cloned();
             let last = of_track().next_back();
             let pending = last.filter(|one| one.flips.is_none()).cloned();
-            if state.known && state.turned == turned && state.pending == pending {
-                return false;
-            }
-            state.known = true;
-            state.turned = turned;
-            state.pending = pending;
-            true
+            let awaited = state.awaited().cloned();
+            turned_now = turned
+                .clone()
+                .filter(|turned| awaited.is_some_and(|awaited| awaited.is_same(turned)));
+            state.note(turned, pending)
         });
+        if let Some(turned) = turned_now
+            && let Some(flips) = turned.flips
+        {
+            moments::tell(membership, &turned, flips);
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::images::options::{ImageOptions, Mirror};
 use crate::name::CatalogName;
 use crate::snapshot::FleetStatus;
-use crate::store::fleet::{Beat, Fleet, FleetError, GenerationId, Lease, ReplicaId};
+use crate::store::fleet::{Beat, Fleet, FleetError, GenerationId, Lease, ReplicaId, Silences};
 use crate::store::{NewRevisionNumber, Revision, RevisionId};
 
 /// How long a new holder waits for what the one before has begun.
@@ -236,11 +236,11 @@ impl Membership {
         self.0.status.borrow().counted
     }
 
-    /// Whether the moment of a generation is still to be set.
+    /// Whether the moment of a generation is not known yet.
     pub(super) fn has_pending(&self) -> bool {
         let tracks = self.0.tracks.lock();
         let mut states = tracks.values();
-        states.any(|state| state.borrow().pending.is_some())
+        states.any(|state| state.borrow().awaited().is_some())
     }
 
     /// Fails while it is not known that the database is of the fleet of the data folder.
@@ -275,10 +275,9 @@ impl Membership {
         self.0.silence.lock().beat(now, shown);
     }
 
-    /// The time of the database's clock at which replicas lived that may still do, though
-    /// their rows have expired.
-    pub(super) fn lived_at(&self) -> Option<i64> {
-        self.0.silence.lock().lived_at(Instant::now())
+    /// The silences after which replicas may live though their rows have expired.
+    pub(super) fn silences(&self) -> Silences {
+        self.0.silence.lock().silences(Instant::now())
     }
 
     /// The moment of a time of the database's clock.

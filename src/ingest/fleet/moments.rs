@@ -1,82 +1,145 @@
-//! Hears of moments in the bucket while the database is silent. Otherwise a replica that had
+//! Reads moments in the bucket while the database is silent. Otherwise a replica that had
 //! not read a moment when the database died would show the revision before until it answers
 //! again, while others show the next one.
 
-use std::future::pending;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::ingest::fleet::membership::Membership;
-use crate::store::fleet::Generation;
+use crate::ingest::fleet::track_state::TrackState;
+use crate::name::CatalogName;
+use crate::store::fleet::{Fleet, Generation};
 
-/// A beat that takes so long may get no answer. Then, the time between two looks.
-const DOUBT: Duration = Duration::from_millis(500);
-/// The longest time of a look or a word.
+/// While a moment is awaited, beats are half a second apart. After so long without one, the
+/// moment is in the bucket for longer than another half of a second before it comes.
+const SILENT: Duration = Duration::from_millis(900);
+/// The time between two looks at the time since the last beat.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// The time between two reads of a moment, for a while after the database has become silent.
+const READ_AGAIN: Duration = Duration::from_millis(500);
+/// For so long: every replica that could not reach it has become silent, too.
+const SOON: Duration = Duration::from_secs(15);
+/// Afterwards, the time between two reads: others may reach the database.
+const READ_RARELY: Duration = Duration::from_secs(10);
+/// The longest time of one read or write.
 const LONGEST: Duration = Duration::from_secs(2);
-/// So long after the database has become silent, nobody sets a moment any more.
-const LATEST: Duration = Duration::from_secs(15);
+/// The most reads at once.
+const AT_ONCE: usize = 16;
 
-/// Tells of a moment in the bucket. Nobody waits for it: it is needed only if the database
+/// Writes a moment to the bucket. Nobody waits for it: it is needed only if the database
 /// dies now.
 pub(super) fn tell(membership: &Membership, generation: &Generation, flips: i64) {
     let (membership, generation) = (membership.clone(), generation.clone());
-    let telling = async move {
-        let told = membership.fleet().tell_moment(&generation, flips);
-        match tokio::time::timeout(LONGEST, told).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "the bucket does not have the moment"),
-            Err(_) => tracing::debug!("the bucket does not take the moment"),
-        }
-    };
+    let telling = async move { write(membership.fleet(), &generation, flips).await };
     tokio::spawn(telling.in_current_span());
 }
 
-/// Waits for a beat, and looks into the bucket meanwhile if it takes long.
-pub(super) async fn beside<T>(membership: &Membership, beat: impl Future<Output = T>) -> T {
-    let looking = async {
-        while membership.has_pending() {
-            tokio::time::sleep(DOUBT).await;
-            look(membership).await;
-        }
-        pending::<T>().await
-    };
-    tokio::select! {
-        result = beat => result,
-        never = looking => never,
+/// Writes a moment to the bucket, unless that takes long.
+pub(super) async fn write(fleet: &Fleet, generation: &Generation, flips: i64) {
+    let told = fleet.tell_moment(generation, flips);
+    match tokio::time::timeout(LONGEST, told).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "the bucket does not have the moment"),
+        Err(_) => tracing::debug!("the bucket takes too long to store the moment"),
     }
 }
 
-/// Looks for the moments of generations that the replicas have fetched.
-pub(super) async fn look(membership: &Membership) {
-    if membership.silence() > LATEST {
-        return;
-    }
-    for ((catalog, _), state) in membership.tracks() {
-        let Some(pending) = state.borrow().pending.clone() else {
-            continue;
-        };
-        let told = membership.fleet().told_moment(&pending);
-        let flips = match tokio::time::timeout(LONGEST, told).await {
-            Ok(Ok(flips)) => flips,
-            Ok(Err(error)) => {
-                tracing::debug!(%catalog, %error, "no moment in the bucket");
-                None
+/// Reads moments in the bucket whenever the database is silent, until it is stopped.
+pub(super) async fn watch_moments(membership: Membership, stop: CancellationToken) {
+    let watching = async {
+        let mut read: Option<Instant> = None;
+        loop {
+            let silence = membership.silence();
+            let left = SILENT.saturating_sub(silence);
+            let interval = if silence < SOON {
+                READ_AGAIN
+            } else {
+                READ_RARELY
+            };
+            if !left.is_zero() {
+                read = None;
+            } else if membership.has_pending() && read.is_none_or(|read| read.elapsed() >= interval)
+            {
+                read = Some(Instant::now());
+                read_moments(&membership).await;
             }
-            Err(_) => None,
-        };
-        if flips.is_none() {
-            continue;
+            tokio::time::sleep(left.max(LOOK_AGAIN)).await;
         }
-        state.send_if_modified(|state| {
-            // The database may have answered meanwhile.
-            let is_awaited = state.pending.as_ref() == Some(&pending);
-            if is_awaited {
-                tracing::info!(%catalog, "the database is silent, the bucket tells of the next revision");
-                state.turned = Some(Generation { flips, ..pending });
-                state.pending = None;
-            }
-            is_awaited
-        });
+    };
+    stop.run_until_cancelled(watching).await;
+}
+
+/// Reads the moments of generations that the replicas fetch.
+async fn read_moments(membership: &Membership) {
+    let awaited = membership.tracks().into_iter();
+    let awaited = awaited.filter_map(|((catalog, _), state)| {
+        let pending = state.borrow().awaited().cloned()?;
+        Some((catalog, state, pending))
+    });
+    let awaited = stream::iter(awaited.collect::<Vec<_>>());
+    let reads = awaited.for_each_concurrent(AT_ONCE, async |(catalog, state, pending)| {
+        let told = membership.fleet().told_moment(&pending);
+        match tokio::time::timeout(LONGEST, told).await {
+            Ok(Ok(Some(flips))) => turn(&catalog, &state, &pending, flips),
+            Ok(Ok(None)) | Err(_) => {}
+            Ok(Err(error)) => tracing::debug!(%catalog, %error, "cannot read the moment"),
+        }
+    });
+    reads.await;
+}
+
+/// Turns to a generation at this moment, unless the database has answered meanwhile.
+fn turn(
+    catalog: &CatalogName,
+    state: &watch::Sender<TrackState>,
+    pending: &Generation,
+    flips: i64,
+) {
+    let is_awaited = state.send_if_modified(|state| {
+        let is_awaited = state.awaited() == Some(pending);
+        if is_awaited {
+            state.turned = Some(Generation {
+                flips: Some(flips),
+                ..pending.clone()
+            });
+            state.pending = None;
+        }
+        is_awaited
+    });
+    if is_awaited {
+        tracing::info!(
+            %catalog,
+            "the database does not answer: the bucket tells when to turn to the next revision"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fleet::testing;
+
+    fn awaiting(number: i64) -> watch::Sender<TrackState> {
+        watch::Sender::new(TrackState {
+            pending: Some(testing::generation(number)),
+            ..TrackState::default()
+        })
+    }
+
+    #[test]
+    fn a_moment_in_the_bucket_turns_what_is_awaited_and_nothing_else() {
+        let catalog: CatalogName = "a".parse().unwrap();
+        let state = awaiting(2);
+        turn(&catalog, &state, &testing::generation(1), 5);
+        assert_eq!(state.borrow().turned, None);
+        turn(&catalog, &state, &testing::generation(2), 5);
+        let turned = state.borrow().turned.clone().unwrap();
+        assert_eq!((turned.id.number, turned.flips), (2, Some(5)));
+        assert_eq!(state.borrow().pending, None);
     }
 }

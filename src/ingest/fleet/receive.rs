@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
@@ -23,8 +24,9 @@ use crate::ingest::{history, pass_events};
 use crate::snapshot::{FIRST_ANSWER, ImagePublisher, Publisher, Repair};
 use crate::store::fleet::{FileLimit, FleetError, Generation, GenerationId, Turn};
 
-/// How long a replica without clients waits for images that others have shown before.
-const REPLACED: Duration = Duration::from_secs(10);
+/// How long a replica without clients waits for images that others have shown before: much
+/// less than the time after which it would lag.
+const REPLACED: Duration = Duration::from_secs(5);
 /// How long a replica with nothing to serve waits for the first pass of another one.
 const FIRST_PASS: Duration = Duration::from_mins(1);
 /// The time between two looks at receipts.
@@ -204,7 +206,7 @@ impl Receiver {
             let announced = self.announced.take_if(|(id, _)| *id == turned.id);
             fleet_metrics::turned(announced.map_or(begun, |(_, since)| since).elapsed());
             if before.is_none_or(|before| before + 1 < turned.id.number) {
-                self.bring_replaced(turned, before.is_none()).await;
+                self.bring_replaced(turned).await;
             }
         }
         // A disk that fails is no reason to tell others that clients see less.
@@ -217,15 +219,18 @@ impl Receiver {
     }
 
     /// Brings images that only others have shown. A replica that starts has no clients yet,
-    /// and waits for them for a while.
-    async fn bring_replaced(&mut self, turned: &Generation, is_start: bool) {
+    /// and waits for a while until each was tried once.
+    async fn bring_replaced(&mut self, turned: &Generation) {
         let (context, track) = (self.context.clone(), self.track.clone());
-        let work = bring_replaced(context, track, self.images.clone(), turned.clone());
-        let mut bringing = AbortOnDropHandle::new(tokio::spawn(work.in_current_span()));
-        if is_start {
-            let _ = tokio::time::timeout(REPLACED, &mut bringing).await;
+        let (tried, first_try) = oneshot::channel();
+        let work = bring_replaced(context, track, self.images.clone(), turned.clone(), tried);
+        let bringing = tokio::spawn(work.in_current_span());
+        self.bringing = Some(AbortOnDropHandle::new(bringing));
+        let is_counted = self.track.membership().is_counted();
+        let left = FIRST_ANSWER.saturating_sub(self.begun.elapsed());
+        if !is_counted && !left.is_zero() {
+            let _ = tokio::time::timeout(REPLACED.min(left), first_try).await;
         }
-        self.bringing = Some(bringing);
     }
 
     /// Tells webhooks of a revision that an import has published, if that is for this
@@ -319,8 +324,8 @@ impl Receiver {
             self.track.wait_for(Some(Waiting::Holder));
             return Ok(Some(RETRY));
         };
-        let lived_at = membership.lived_at();
-        let prepared = fleet.prepared(me, pending.id, lived_at).await?;
+        let prepared = fleet.prepared(me, pending.id, membership.silences());
+        let prepared = prepared.await?;
         self.track.wait_for(Some(Waiting::Replicas {
             having: prepared.having,
             replicas: prepared.replicas,
@@ -333,12 +338,15 @@ impl Receiver {
         if notice(prepared).is_none() {
             return Ok(Some(LOOK));
         }
-        match fleet.turn(lease, pending.id, lived_at, notice).await? {
+        let turned = fleet.turn(lease, pending.id, membership.silences(), notice);
+        match turned.await? {
             Turn::Waits => return Ok(Some(LOOK)),
-            Turn::Set(flips) if prepared.has_others => moments::tell(&membership, pending, flips),
-            Turn::Set(_) | Turn::Over => {}
+            Turn::Set(flips) => {
+                moments::tell(&membership, pending, flips);
+                tracing::debug!(generation = pending.id.number, "the moment is set");
+            }
+            Turn::Over => {}
         }
-        tracing::debug!(generation = pending.id.number, "the moment is set");
         membership.nudge();
         // Should the answer get lost, it is looked at again.
         Ok(Some(RETRY))

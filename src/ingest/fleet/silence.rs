@@ -3,19 +3,32 @@
 
 use std::time::{Duration, Instant};
 
-/// Beats are not further apart while the database answers.
-const GAP: Duration = Duration::from_secs(3);
+use crate::store::fleet::{GAP, Silences};
+
 /// So long after a silence, every replica that lives has beaten again: more than the pause
 /// after a failed beat and the longest time of one.
-pub(super) const RETURN: Duration = Duration::from_secs(6);
+const RETURN: Duration = Duration::from_secs(6);
+/// Silences that follow on each other count as one for so long. A replica that has not beaten
+/// between them is gone.
+const CHAIN: Duration = Duration::from_mins(1);
 
 /// What beats have shown of the database's silence.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     /// The last beat, and what the database's clock showed.
     last: Option<(Instant, i64)>,
-    /// When the last silence ended, and what the database's clock showed before it.
-    ended: Option<(Instant, i64)>,
+    ended: Option<Ended>,
+}
+
+/// The last silence, with those shortly before it.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    /// When the first of them ended.
+    first: Instant,
+    /// When the last one did.
+    last: Instant,
+    /// What the database's clock showed before the first.
+    before: i64,
 }
 
 impl Silence {
@@ -23,23 +36,33 @@ impl Silence {
     pub(super) fn beat(&mut self, now: Instant, shown: i64) {
         if self.is_silent(now, shown) {
             let before = self.last.map_or(0, |(_, before)| before);
-            let earlier = self.lived_at(now).unwrap_or(before);
-            self.ended = Some((now, earlier.min(before)));
+            let earlier = self
+                .ended
+                .filter(|ended| now - ended.last < RETURN && now - ended.first < CHAIN);
+            self.ended = Some(Ended {
+                first: earlier.map_or(now, |ended| ended.first),
+                last: now,
+                before: earlier.map_or(before, |ended| ended.before.min(before)),
+            });
         }
         self.last = Some((now, shown));
     }
 
-    /// The time of the database's clock at which replicas lived that may not have beaten
-    /// since, for as long as that may be.
-    pub(super) fn lived_at(&self, now: Instant) -> Option<i64> {
-        let Some((heard, shown)) = self.last else {
+    /// The silences after which replicas that live may not have beaten.
+    pub(super) fn silences(&self, now: Instant) -> Silences {
+        let Some((_, shown)) = self.last else {
             // Of a silence before the start, nothing is known.
-            return Some(0);
+            return Silences {
+                lived_at: Some(0),
+                beaten_at: None,
+            };
         };
-        let ended = self.ended.filter(|(end, _)| now - *end < RETURN);
-        let before = ended.map(|(_, before)| before);
-        let current = (now - heard > GAP).then_some(shown);
-        before.into_iter().chain(current).min()
+        let ended = self.ended.filter(|ended| now - ended.last < RETURN);
+        Silences {
+            lived_at: ended.map(|ended| ended.before),
+            // What is asked next may be answered much later.
+            beaten_at: Some(shown),
+        }
     }
 
     /// Whether a beat at this moment ends a silence. The clock goes on while the replica
@@ -64,21 +87,35 @@ mod tests {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
         let mut silence = Silence::default();
-        assert_eq!(silence.lived_at(at(0)), Some(0));
+        let lived_at = |silence: &Silence, seconds| silence.silences(at(seconds)).lived_at;
+        assert_eq!(lived_at(&silence, 0), Some(0));
         silence.beat(at(1), 101 * SECOND);
-        assert_eq!(silence.lived_at(at(2)), Some(0));
+        assert_eq!(lived_at(&silence, 2), Some(0));
         silence.beat(at(3), 103 * SECOND);
         silence.beat(at(6), 106 * SECOND);
-        assert_eq!(silence.lived_at(at(7)), None);
-        // Before the next beat ends it.
-        assert_eq!(silence.lived_at(at(20)), Some(106 * SECOND));
+        assert_eq!(lived_at(&silence, 7), None);
+        // Before the next beat ends it, the database compares.
+        assert_eq!(silence.silences(at(20)).beaten_at, Some(106 * SECOND));
         silence.beat(at(30), 130 * SECOND);
-        assert_eq!(silence.lived_at(at(35)), Some(106 * SECOND));
+        assert_eq!(lived_at(&silence, 35), Some(106 * SECOND));
         // Another one, before all could return.
         silence.beat(at(35), 135 * SECOND);
         silence.beat(at(38), 138 * SECOND);
-        assert_eq!(silence.lived_at(at(40)), Some(106 * SECOND));
-        assert_eq!(silence.lived_at(at(41)), None);
+        assert_eq!(lived_at(&silence, 40), Some(106 * SECOND));
+        assert_eq!(lived_at(&silence, 41), None);
+    }
+
+    #[test]
+    fn a_database_that_is_slow_for_long_keeps_no_dead_replica_alive() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut silence = Silence::default();
+        for second in (0..=120).step_by(5) {
+            let shown = i64::try_from(second).unwrap() * SECOND;
+            silence.beat(at(second), 1000 * SECOND + shown);
+        }
+        let lived_at = silence.silences(at(120)).lived_at.unwrap();
+        assert!(lived_at >= 1050 * SECOND, "{lived_at}");
     }
 
     #[test]
@@ -91,7 +128,7 @@ mod tests {
             silence.beat(at(3), 103 * SECOND);
             silence.beat(at(6), 106 * SECOND);
             silence.beat(at(8), next);
-            assert_eq!(silence.lived_at(at(9)), Some(106 * SECOND));
+            assert_eq!(silence.silences(at(9)).lived_at, Some(106 * SECOND));
         }
     }
 }

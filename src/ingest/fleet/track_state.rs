@@ -30,7 +30,7 @@ pub(super) struct TrackState {
     pub(super) unfit: Option<Instant>,
     /// The last generation with a moment at which all turn to it.
     pub(super) turned: Option<Generation>,
-    /// The last one without, which the replicas fetch.
+    /// The last one without in the database, which the replicas fetch.
     pub(super) pending: Option<Generation>,
     /// The generation that clients of this replica see.
     pub(super) served: Option<GenerationId>,
@@ -50,6 +50,31 @@ impl TrackState {
         }
         self.lease = lease;
         self.taken_over = (lease.is_some() && self.turned.is_some()).then(Instant::now);
+        true
+    }
+
+    /// The generation whose moment is not known yet.
+    pub(super) fn awaited(&self) -> Option<&Generation> {
+        let pending = self.pending.as_ref()?;
+        let turned = self.turned.as_ref();
+        let is_known = turned.is_some_and(|turned| turned.is_same(pending));
+        (!is_known).then_some(pending)
+    }
+
+    /// Notes what the database has of its generations: the last one with a moment, and the
+    /// last one without. Whether that is new.
+    pub(super) fn note(&mut self, turned: Option<Generation>, pending: Option<Generation>) -> bool {
+        // The bucket may have told a moment that this was read before, or that the database
+        // has lost: clients do not go back.
+        let told = self.turned.as_ref().zip(pending.as_ref());
+        let is_told = told.is_some_and(|(turned, pending)| turned.is_same(pending));
+        let turned = if is_told { self.turned.clone() } else { turned };
+        if self.known && self.turned == turned && self.pending == pending {
+            return false;
+        }
+        self.known = true;
+        self.turned = turned;
+        self.pending = pending;
         true
     }
 
@@ -164,6 +189,36 @@ mod tests {
         }
         let registry = taken_over("quay.io/a/b:v1", true);
         assert_eq!(registry.rest(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_moment_that_the_bucket_has_told_is_not_forgotten() {
+        let [first, next] = [1, 2].map(testing::generation);
+        let at = |flips, generation: &Generation| Generation {
+            flips: Some(flips),
+            ..generation.clone()
+        };
+        let mut state = TrackState::default();
+        assert!(state.note(Some(at(1, &first)), Some(next.clone())));
+        assert_eq!(state.awaited(), Some(&next));
+        assert!(!state.note(Some(at(1, &first)), Some(next.clone())));
+        // The bucket tells its moment.
+        state.turned = Some(at(2, &next));
+        state.pending = None;
+        // The database does not have it yet, or no more.
+        assert!(state.note(Some(at(1, &first)), Some(next.clone())));
+        assert_eq!(state.turned, Some(at(2, &next)));
+        assert_eq!(state.pending, Some(next.clone()));
+        assert_eq!(state.awaited(), None);
+        // Another moment is set.
+        assert!(state.note(Some(at(3, &next)), None));
+        assert_eq!(state.turned, Some(at(3, &next)));
+        // After a failover, the number means another generation.
+        let mut other = next.clone();
+        other.content = "sha256:3".into();
+        assert!(state.note(Some(at(1, &first)), Some(other.clone())));
+        assert_eq!(state.turned, Some(at(1, &first)));
+        assert_eq!(state.awaited(), Some(&other));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 use crate::ingest::fleet::beat::{beat, watch_silence};
 use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::membership::Membership;
+use crate::ingest::fleet::moments::watch_moments;
 use crate::ingest::fleet::restore::upload_lost;
 use crate::ingest::restart::Restarted;
 use crate::store::Store;
@@ -49,6 +50,9 @@ pub fn keep_place(
     });
     start("watch_silence", |membership, _, stop| {
         Box::pin(watch_silence(membership, stop))
+    });
+    start("watch_moments", |membership, _, stop| {
+        Box::pin(watch_moments(membership, stop))
     });
     start("listen", |membership, _, stop| {
         Box::pin(listen(membership, stop))

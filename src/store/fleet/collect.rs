@@ -7,7 +7,6 @@
 use sqlx::{Connection as _, Row as _};
 
 use crate::store::fleet::error::FleetError;
-use crate::store::fleet::moments::{MOMENTS, track_of};
 use crate::store::fleet::pool::Fleet;
 use crate::store::fleet::session::limited;
 use crate::store::fleet::upload::{OBJECTS, key, parse_key};
@@ -97,11 +96,14 @@ impl Fleet {
         let Some(mut collected) = limited(self.forget()).await? else {
             return Ok(None);
         };
-        if self.is_list_due().await? {
+        let is_list_due = self.is_list_due().await?;
+        if is_list_due {
             collected.strays = self.mark_strays().await?;
-            self.remove_moments().await?;
         }
         collected.objects = self.remove_marked().await?;
+        if is_list_due {
+            self.remove_moments().await?;
+        }
         Ok(Some(collected))
     }
 
@@ -187,22 +189,6 @@ impl Fleet {
                 .await?;
         }
         Ok(marked)
-    }
-
-    /// Removes the moments of catalogs that are forgotten.
-    async fn remove_moments(&self) -> Result<(), FleetError> {
-        let query = sqlx::query("SELECT id FROM tracks");
-        let rows = self.rows("list catalogs", query).await?;
-        let tracks: Vec<i64> = rows.iter().map(|row| row.get("id")).collect();
-        let mut pages = self.bucket.list(MOMENTS);
-        while let Some(keys) = pages.next().await? {
-            for key in keys {
-                if track_of(&key).is_some_and(|track| !tracks.contains(&track)) {
-                    self.bucket.delete(&key).await?;
-                }
-            }
-        }
-        Ok(())
     }
 
     async fn remove_marked(&self) -> Result<u64, FleetError> {

@@ -12,9 +12,10 @@ use sqlx::{Connection as _, PgConnection, Row as _};
 use crate::store::fleet::connect::CHANNEL;
 use crate::store::fleet::error::FleetError;
 use crate::store::fleet::history;
-use crate::store::fleet::leases::{Lease, ReplicaId, TrackId, fence, numbers};
+use crate::store::fleet::leases::{Lease, TrackId, fence, numbers};
 use crate::store::fleet::pool::Fleet;
 use crate::store::fleet::publication_rows::{insert_files, insert_image, insert_revision, touch};
+use crate::store::fleet::receipts::{Prepared, Silences, prepared};
 use crate::store::fleet::session::limited;
 use crate::store::fleet::sources::{SourceRevision, check_sources};
 use crate::store::fleet::upload::{Named, Shared};
@@ -66,28 +67,14 @@ pub struct GenerationId {
     pub number: i64,
 }
 
-/// How far the replicas are with a generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prepared {
-    /// The replicas that may have clients: they live, want the track and serve every
-    /// current generation, or do so as well as any other.
-    pub replicas: i64,
-    /// Those of them that have it.
-    pub having: i64,
-    /// Whether the holder has it itself.
-    pub mine: bool,
-    /// Whether others live and want the track, ready or not.
-    pub has_others: bool,
-}
-
 /// Whether a moment is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// More replicas have to have the generation before.
     Waits,
-    /// It is now, in microseconds of the database's clock.
+    /// This call has set it: the moment, in microseconds of the database's clock.
     Set(i64),
-    /// It was before, or another generation replaces this one.
+    /// It was set before, or another generation replaces this one.
     Over,
 }
 
@@ -271,52 +258,24 @@ impl Fleet {
         Ok(begun)
     }
 
-    /// Leaves a receipt: this replica has the generation on its disk, and open.
-    pub async fn leave_receipt(&self, me: ReplicaId, id: GenerationId) -> Result<(), FleetError> {
-        let statement = sqlx::query(
-            "INSERT INTO receipts (track, number, replica)
-             SELECT track, number, $3 FROM generations WHERE track = $1 AND number = $2
-             ON CONFLICT DO NOTHING",
-        );
-        let statement = statement.bind(id.track.0).bind(id.number).bind(me.0);
-        self.execute("leave a receipt", statement).await.map(drop)
-    }
-
-    /// How far the replicas are with a generation. Those that lived at `lived_at`, in
-    /// microseconds of the database's clock, count as living.
-    pub async fn prepared(
-        &self,
-        me: ReplicaId,
-        id: GenerationId,
-        lived_at: Option<i64>,
-    ) -> Result<Prepared, FleetError> {
-        limited(async {
-            let mut session = self.session("count receipts").await?;
-            let found = prepared(&mut session, me, id, lived_at).await?;
-            session.release();
-            Ok(found)
-        })
-        .await
-    }
-
     /// Sets the moment at which all turn to a generation, if enough replicas have it.
     /// `notice` tells the time until then, and whether that is so: another replica may
-    /// have become ready meanwhile. `lived_at` is as for [`Fleet::prepared`].
+    /// have become ready meanwhile. `silences` is as for [`Fleet::prepared`].
     pub async fn turn(
         &self,
         lease: Lease,
         id: GenerationId,
-        lived_at: Option<i64>,
+        silences: Silences,
         notice: impl Fn(Prepared) -> Option<Duration> + Send + Sync,
     ) -> Result<Turn, FleetError> {
-        limited(self.set_moment(lease, id, lived_at, notice)).await
+        limited(self.set_moment(lease, id, silences, notice)).await
     }
 
     async fn set_moment(
         &self,
         lease: Lease,
         id: GenerationId,
-        lived_at: Option<i64>,
+        silences: Silences,
         notice: impl Fn(Prepared) -> Option<Duration> + Send + Sync,
     ) -> Result<Turn, FleetError> {
         let action = "turn to a generation";
@@ -326,7 +285,7 @@ impl Fleet {
         fence(&mut transaction, lease).await?;
         // This locks the row of the fleet, for which a replica waits to become ready.
         let change = next_change(&mut transaction).await?;
-        let found = prepared(&mut transaction, lease.holder, id, lived_at).await?;
+        let found = prepared(&mut transaction, lease.holder, id, silences).await?;
         let Some(after) = notice(found) else {
             return Ok(Turn::Waits);
         };
@@ -352,38 +311,6 @@ impl Fleet {
         session.release();
         Ok(flips.map_or(Turn::Over, Turn::Set))
     }
-}
-
-/// Counts the receipts of a generation. Where no replica serves all, each that lives may
-/// have clients.
-async fn prepared(
-    database: &mut PgConnection,
-    me: ReplicaId,
-    id: GenerationId,
-    lived_at: Option<i64>,
-) -> Result<Prepared, FleetError> {
-    let query = sqlx::query(
-        "WITH living AS (
-           SELECT id, ready FROM replicas WHERE $1 = ANY(wants) AND expires >
-             least(clock_timestamp(), to_timestamp($4::bigint / 1000000.0))
-         ), wanting AS (
-           SELECT id FROM living WHERE ready OR NOT EXISTS (SELECT 1 FROM living WHERE ready)
-         ), got AS (SELECT replica FROM receipts WHERE track = $1 AND number = $2)
-         SELECT (SELECT count(*) FROM wanting),
-           (SELECT count(*) FROM wanting WHERE id IN (SELECT replica FROM got)),
-           EXISTS (SELECT 1 FROM got WHERE replica = $3),
-           EXISTS (SELECT 1 FROM living WHERE id <> $3)",
-    );
-    let query = query.bind(id.track.0).bind(id.number);
-    let query = query.bind(me.0).bind(lived_at);
-    let row = query.fetch_one(database).await;
-    let row = row.map_err(FleetError::sql("count receipts"))?;
-    Ok(Prepared {
-        replicas: row.get(0),
-        having: row.get(1),
-        mine: row.get(2),
-        has_others: row.get(3),
-    })
 }
 
 async fn insert_publication(

@@ -3,12 +3,13 @@
 //! The store beside it stays whole on each replica, as a cache of served revisions.
 //! `settings` names the database, `pool` connects to it and to the bucket, `connect`
 //! prepares both, and `session` limits statements. `leases` decides who follows a track, and
-//! `generations` announces revisions to all, with the rows of `publication_rows`, and `moments`
-//! tells in the bucket when all turn;
-//! `sources` compares what curated ones are made of. `upload` and `fetch` carry the files of revisions
-//! and images, whose length `file_limit` bounds, `replaced` those of images before, `history` and `missed` those of earlier revisions. `holdings` finds the
-//! revisions of a catalog, and `formats` the files of another version. `restore` uploads lost
-//! objects again, and `collect` removes unneeded ones.
+//! `generations` announces revisions to all, with the rows of `publication_rows`; `receipts`
+//! counts the replicas that have them, and `moments` tells in the bucket when all turn;
+//! `sources` compares what curated ones are made of. `upload` and `fetch` carry the files of
+//! revisions and images, whose length `file_limit` bounds, `replaced` those of images before,
+//! `history` and `missed` those of earlier revisions. `holdings` finds the revisions of a
+//! catalog, and `formats` the files of another version. `restore` uploads lost objects again,
+//! and `collect` removes unneeded ones.
 
 mod collect;
 mod connect;
@@ -24,6 +25,7 @@ mod missed;
 mod moments;
 mod pool;
 mod publication_rows;
+mod receipts;
 mod replaced;
 mod restore;
 mod session;
@@ -39,9 +41,10 @@ pub use error::FleetError;
 pub use fetch::{Fetched, FetchedImage};
 pub use file_limit::FileLimit;
 pub use formats::OtherFormat;
-pub use generations::{Generation, GenerationId, Prepared, Publication, Turn};
+pub use generations::{Generation, GenerationId, Publication, Turn};
 pub use leases::{Beat, Lease, ReplicaId, TrackId};
 pub use pool::Fleet;
+pub use receipts::{GAP, Prepared, Silences};
 pub use replaced::ReplacedImage;
 pub use settings::{Database, DatabaseError, Settings};
 pub use sources::SourceRevision;

@@ -12,25 +12,21 @@ use crate::store::fleet::file_limit::FileLimit;
 use crate::store::fleet::generations::Generation;
 use crate::store::fleet::pool::Fleet;
 
-/// An image that another one has replaced, on the disk of a replica.
+/// An image that another one has replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplacedImage {
-    /// The image.
-    pub image: FetchedImage,
+    /// Its row.
+    pub row: i64,
     /// The moment of the generation that replaced it, in microseconds of the database's
     /// clock.
     pub replaced: i64,
 }
 
 impl Fleet {
-    /// Brings images to the disk that replicas have shown before a generation: so many at
-    /// `most`, replaced within this time, the last one of each revision.
-    ///
-    /// # Errors
-    /// When an object is missing, damaged or beyond the limit, or the disk has no room.
-    pub async fn fetch_replaced(
+    /// The images that replicas have shown before a generation, the newest first: at most so
+    /// many, replaced within this time, the last one of each revision.
+    pub async fn replaced_images(
         &self,
-        store: &Store,
-        limit: FileLimit,
         current: &Generation,
         (within, most): (Duration, usize),
     ) -> Result<Vec<ReplacedImage>, FleetError> {
@@ -52,13 +48,24 @@ impl Fleet {
             .bind(current.image)
             .bind(i64::try_from(within.as_millis()).unwrap_or(i64::MAX))
             .bind(i64::try_from(most).unwrap_or(i64::MAX));
-        let mut images = Vec::new();
-        for row in self.rows("list replaced images", query).await? {
-            images.push(ReplacedImage {
-                image: self.fetch_image(store, limit, row.get("image")).await?,
-                replaced: row.get("replaced"),
-            });
-        }
-        Ok(images)
+        let rows = self.rows("list replaced images", query).await?;
+        let image = |row: &sqlx::postgres::PgRow| ReplacedImage {
+            row: row.get("image"),
+            replaced: row.get("replaced"),
+        };
+        Ok(rows.iter().map(image).collect())
+    }
+
+    /// Brings one of them to the disk.
+    ///
+    /// # Errors
+    /// When an object is missing, damaged or beyond the limit, or the disk has no room.
+    pub async fn fetch_replaced(
+        &self,
+        store: &Store,
+        limit: FileLimit,
+        image: ReplacedImage,
+    ) -> Result<FetchedImage, FleetError> {
+        self.fetch_image(store, limit, image.row).await
     }
 }

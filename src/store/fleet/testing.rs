@@ -1,7 +1,8 @@
 //! For tests of what uses a fleet.
 
 use crate::objects::{self, AccessKey, CredentialSource};
-use crate::store::fleet::{Fleet, GenerationId, Settings, TrackId};
+use crate::store::RevisionId;
+use crate::store::fleet::{Fleet, Generation, GenerationId, Settings, TrackId};
 
 /// A fleet whose database and bucket do not exist. Nothing is asked until it is used.
 ///
@@ -32,5 +33,18 @@ pub fn generation_id(number: i64) -> GenerationId {
     GenerationId {
         track: TrackId(1),
         number,
+    }
+}
+
+/// It, without a moment.
+pub fn generation(number: i64) -> Generation {
+    Generation {
+        id: generation_id(number),
+        revision: RevisionId(number),
+        content: format!("sha256:{number}"),
+        image: None,
+        flips: None,
+        resolved: None,
+        untold: false,
     }
 }

@@ -186,6 +186,10 @@ fn a_node_alone_moves_into_a_fleet_and_back_with_the_same_answers() {
     there_too.imported(&there_too.path("none"), &archive, &[]);
     let numbers = "SELECT string_agg(revision::text, ' ' ORDER BY revision) FROM history";
     assert_eq!(other.postgres.ask(numbers), "101 102 103");
+    // The moments are in the bucket, though no replica has read them.
+    let keys = other.objects.keys().into_iter();
+    let moments = keys.filter(|key| key.contains("moments/"));
+    assert_eq!(moments.count(), 2);
     let mut first_of_all = replicas(&other, &config, 1);
     until_all_at(&mut first_of_all, "a", &second.digest());
     until("the history", || revisions(&mut first_of_all[0], "a") == 2);

@@ -7,6 +7,7 @@ mod limits;
 mod moments;
 mod objects;
 mod publishing;
+mod pulls;
 mod repairs;
 mod replicas;
 mod stale;
@@ -15,7 +16,7 @@ mod starts;
 use std::time::{Duration, Instant};
 
 use almanac::objects::{self as bucket, AccessKey, CredentialSource};
-use almanac::store::fleet::{Fleet, Settings};
+use almanac::store::fleet::{Collected, Fleet, Settings};
 use images::digest::Digest;
 use serde_json::Value;
 
@@ -215,4 +216,24 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(begin.elapsed() < LONG_PATIENCE, "waiting for {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// The digest that a replica shows under the tag.
+fn tag(replica: &mut Almanac) -> String {
+    let image = replica.until_pullable("a");
+    image.header("docker-content-digest").unwrap().to_owned()
+}
+
+/// Runs a collection beside the replicas.
+fn collect(shared: &Shared) -> Collected {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let fleet = self::fleet(shared);
+        let collected = fleet.collect().await.unwrap();
+        fleet.close().await;
+        collected.expect("nobody else collects")
+    })
 }

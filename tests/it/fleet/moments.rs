@@ -2,7 +2,10 @@
 
 use almanac::store::fleet::{Generation, GenerationId};
 
-use super::{REPOSITORY, Shared, credentials, fleet, push, status_of, until, until_at};
+use super::{
+    Following, HOLDER, REPOSITORY, Shared, collect, credentials, fleet, push, replicas, status_of,
+    until, until_at,
+};
 use crate::support::almanac::{Almanac, following};
 use crate::support::postgres;
 use crate::support::relay::Relay;
@@ -60,9 +63,87 @@ fn a_replica_that_is_cut_off_from_the_database_hears_of_the_moment_in_the_bucket
     });
     until_at(&mut holder, "a", &second.digest());
     until_at(&mut far, "a", &second.digest());
-    far.program.wait_for_log("a word of the bucket", |log| {
-        log.contains("the bucket tells of the next revision")
+    far.program.wait_for_log("the moment in the bucket", |log| {
+        log.contains("the bucket tells when to turn")
     });
+}
+
+/// The holder may die once the database has the moment.
+#[test]
+fn every_replica_that_reads_a_moment_writes_it_to_the_bucket() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let first = push(&upstream, "first");
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut replicas = replicas(&shared, &config, 2);
+    for replica in &mut replicas {
+        until_at(replica, "a", &first.digest());
+        replica.until_pullable("a");
+    }
+    let holder: usize = shared.postgres.ask(HOLDER).parse().unwrap();
+    // The other one may be slow to fetch, so nobody turns before the holder is killed.
+    shared.objects.lie(|lies| lies.altered = Some("/sha256/"));
+    let second = push(&upstream, "second");
+    shared
+        .postgres
+        .until("SELECT count(*) FROM generations WHERE flips IS NULL", "1");
+    replicas.remove(holder).program.kill9();
+    shared.objects.behave();
+    let set = "WITH changed AS (UPDATE fleet SET change = change + 1 RETURNING change)
+        UPDATE generations g SET change = changed.change,
+          flips = clock_timestamp() + interval '1 second'
+        FROM changed WHERE g.flips IS NULL RETURNING 'moments/' || track || '/' || number";
+    let key = shared.postgres.ask(set);
+    let key = key.lines().next().unwrap();
+    until("the moment", || {
+        shared.objects.keys().iter().any(|one| one.ends_with(key))
+    });
+    until_at(&mut replicas[0], "a", &second.digest());
+}
+
+#[test]
+fn a_collection_keeps_the_last_moment_of_each_catalog_only() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    let second = push(&upstream, "second");
+    until_at(&mut replicas[0], "a", &second.digest());
+    replicas[0].until_pullable("a");
+    let moments = || {
+        let mut keys = shared.objects.keys();
+        keys.retain(|key| key.contains("moments/"));
+        keys
+    };
+    let last = "SELECT 'moments/' || track || '/' || max(number) FROM generations
+        WHERE flips IS NOT NULL GROUP BY track";
+    until("the last moment", || {
+        let last = shared.postgres.ask(last);
+        moments().iter().any(|key| key.ends_with(&last))
+    });
+    let before = moments();
+    assert!(before.len() > 1, "{before:?}");
+    // Of a catalog that nobody wants any more, and of something else.
+    let forgotten = before[0].replace("moments/", "moments/99");
+    shared.objects.copy(&before[0], &forgotten);
+    let other = before[0].replace("moments/", "moments/other/");
+    shared.objects.copy(&before[0], &other);
+    shared
+        .postgres
+        .ask("UPDATE fleet SET listed = listed - interval '8 days'");
+    collect(&shared);
+    let last = shared.postgres.ask(last);
+    let left = moments();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert!(left.contains(&other), "{left:?}");
+    assert!(left.iter().any(|key| key.ends_with(&last)), "{left:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use almanac::store::fleet::{
     Fleet, FleetError, GenerationId, Lease, Prepared, Publication, ReplicaId, Shared as Objects,
-    SourceRevision, TrackId, Turn,
+    Silences, SourceRevision, TrackId, Turn,
 };
 use almanac::store::{Counts, Image, ImageKind, Revision, RevisionId, SourceIdentity};
 use images::digest::Digest;
@@ -93,7 +93,10 @@ impl Member {
     }
 
     async fn turn(&self, lease: Lease, id: GenerationId) -> Result<bool, FleetError> {
-        let turn = self.fleet.turn(lease, id, None, notice).await;
+        let turn = self
+            .fleet
+            .turn(lease, id, Silences::default(), notice)
+            .await;
         turn.map(|turn| turn != Turn::Waits)
     }
 }
@@ -237,7 +240,8 @@ fn a_moment_waits_for_a_replica_that_became_ready_meanwhile() {
         let id = holder.prepare(lease, 1).await.unwrap();
         holder.fleet.leave_receipt(holder.me, id).await.unwrap();
         let prepared = async || {
-            let prepared = holder.fleet.prepared(holder.me, id, None).await.unwrap();
+            let prepared = holder.fleet.prepared(holder.me, id, Silences::default());
+            let prepared = prepared.await.unwrap();
             (prepared.replicas, prepared.having)
         };
         assert_eq!(prepared().await, (1, 1));
@@ -267,19 +271,30 @@ fn a_moment_waits_for_replicas_that_lived_before_the_database_was_away() {
         holder.fleet.leave_receipt(holder.me, id).await.unwrap();
         let expire = "UPDATE replicas SET expires = expires - interval '10 seconds'";
         shared.postgres.ask(expire);
-        holder.beat(true, false).await;
-        // As of the time before.
-        let lived_at = Some(beaten - 10_000_000);
-        let prepared = holder
-            .fleet
-            .prepared(holder.me, id, lived_at)
-            .await
-            .unwrap();
-        assert_eq!((prepared.replicas, prepared.having), (2, 1));
-        assert!(prepared.has_others);
-        let turn = holder.fleet.turn(lease, id, lived_at, notice);
-        assert_eq!(turn.await.unwrap(), Turn::Waits);
-        let prepared = holder.fleet.prepared(holder.me, id, None).await.unwrap();
+        let now = holder.beat(true, false).await;
+        // As of the time before: after a beat, and before the next one.
+        let before = Some(beaten - 10_000_000);
+        let ended = Silences {
+            lived_at: before,
+            beaten_at: Some(now),
+        };
+        let unnoticed = Silences {
+            lived_at: None,
+            beaten_at: before,
+        };
+        for silences in [ended, unnoticed] {
+            let prepared = holder.fleet.prepared(holder.me, id, silences);
+            let prepared = prepared.await.unwrap();
+            assert_eq!((prepared.replicas, prepared.having), (2, 1), "{silences:?}");
+            assert!(prepared.has_others, "{silences:?}");
+            let turn = holder.fleet.turn(lease, id, silences, notice);
+            assert_eq!(turn.await.unwrap(), Turn::Waits, "{silences:?}");
+        }
+        let none = Silences {
+            lived_at: None,
+            beaten_at: Some(now),
+        };
+        let prepared = holder.fleet.prepared(holder.me, id, none).await.unwrap();
         assert_eq!((prepared.replicas, prepared.having), (1, 1));
     });
 }

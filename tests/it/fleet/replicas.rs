@@ -225,6 +225,8 @@ fn a_holder_whose_disk_fails_leaves_the_catalog_to_another() {
     let holder = shared.postgres.ask(HOLDER);
     let failing: usize = holder.parse().unwrap();
     let data = replicas[failing].program.data().to_owned();
+    let text = Catalog::one("first").text(Format::JsonLines);
+    assert_eq!(replicas[failing].all("a").text(), text);
     std::fs::rename(data.join("revisions"), data.join("gone")).unwrap();
     push(&upstream, "second");
     until("another holder", || {
@@ -241,10 +243,10 @@ fn a_holder_whose_disk_fails_leaves_the_catalog_to_another() {
     // What it has open is served until it finds, every two seconds, that its files are gone.
     let served = replicas[failing].all("a");
     if served.status == 200 {
-        let text = Catalog::one("first").text(Format::JsonLines);
         assert_eq!(served.text(), text);
     } else {
         assert_eq!(served.status, 503, "{}", served.text());
+        assert!(served.text().contains("damaged"), "{}", served.text());
     }
 }
 

@@ -269,7 +269,7 @@ mod tests {
         let keep = |revision: &str, seconds| {
             publisher.keep(ReplacedImage {
                 image: image(&store, revision),
-                replaced: now - Duration::from_secs(seconds),
+                replaced: now.checked_sub(Duration::from_secs(seconds)).unwrap(),
             });
         };
         publisher.publish_beside(image(&store, "20"), Duration::from_hours(1));

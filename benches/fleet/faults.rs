@@ -18,12 +18,7 @@ const REPLICAS: usize = 3;
 pub(crate) fn run(minutes: u64, seed: u64, logs: Option<&Path>) -> bool {
     println!("faults for {minutes} minutes, {REPLICAS} replicas, 50 clients:");
     let mut random = fastrand::Rng::with_seed(seed);
-    if let Some(folder) = logs {
-        fs::create_dir_all(folder).unwrap();
-        for number in 0..REPLICAS {
-            File::create(log_path(folder, number)).unwrap();
-        }
-    }
+    begin_logs(logs);
     let (known, places) = (Arc::new(Known::new()), Arc::new(Places::default()));
     let level = if logs.is_some() {
         "info,almanac::ingest=debug"
@@ -120,6 +115,15 @@ pub(crate) fn run(minutes: u64, seed: u64, logs: Option<&Path>) -> bool {
     }
     println!("  {counts:?}, {} epochs", holders.0.len());
     known.report()
+}
+
+/// Empties the logs that are kept.
+fn begin_logs(logs: Option<&Path>) {
+    let Some(folder) = logs else { return };
+    fs::create_dir_all(folder).unwrap();
+    for number in 0..REPLICAS {
+        File::create(log_path(folder, number)).unwrap();
+    }
 }
 
 /// Adds the log of a replica since its start to those that are kept.

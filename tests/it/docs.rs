@@ -11,7 +11,7 @@ use clap::{CommandFactory as _, Parser as _};
 use fbc::problem::Code;
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 40] = [
+const FOREIGN_FLAGS: [&str; 41] = [
     "replicas",
     "external-address",
     "create-namespace",
@@ -52,6 +52,7 @@ const FOREIGN_FLAGS: [&str; 40] = [
     "path",
     "profile",
     "input",
+    "logs",
 ];
 
 /// Commands in the place of other programs, which have a page of their own.

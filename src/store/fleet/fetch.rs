@@ -11,7 +11,7 @@ use crate::name::CatalogName;
 use crate::store::disk::{DiskError, blocking};
 use crate::store::fleet::error::FleetError;
 use crate::store::fleet::file_limit::{FileLimit, MAX_FILES};
-use crate::store::fleet::generations::Generation;
+use crate::store::fleet::generation::Generation;
 use crate::store::fleet::leases::format;
 use crate::store::fleet::pool::Fleet;
 use crate::store::fleet::upload::{Coding, OUTLINE, key, stopped};

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::PgRow;
-use sqlx::{Connection as _, PgConnection, Row as _};
+use sqlx::{Connection as _, PgConnection};
 
 use crate::store::fleet::connect::CHANNEL;
 use crate::store::fleet::error::FleetError;
+use crate::store::fleet::generation::{Generation, GenerationId, generation};
 use crate::store::fleet::history;
 use crate::store::fleet::leases::{Lease, TrackId, fence, numbers};
 use crate::store::fleet::pool::Fleet;
@@ -20,52 +20,6 @@ use crate::store::fleet::session::limited;
 use crate::store::fleet::sources::{SourceRevision, check_sources};
 use crate::store::fleet::upload::{Named, Shared};
 use crate::store::{Image, PastRevision, Revision, RevisionId};
-
-/// What clients see of a track at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Generation {
-    /// Its name.
-    pub id: GenerationId,
-    /// Its revision.
-    pub revision: RevisionId,
-    /// The digest of the revision's content: after a failover that lost commits, a
-    /// number may be assigned a second time.
-    pub content: String,
-    /// The row of its image.
-    pub image: Option<i64>,
-    /// When all turn to it, in microseconds of the database's clock; `None` while they
-    /// fetch it.
-    pub flips: Option<i64>,
-    /// When the pass began that found it at its source, likewise.
-    pub resolved: Option<i64>,
-    /// Whether webhooks have not been told of its revision.
-    pub untold: bool,
-}
-
-impl Generation {
-    /// Whether it shows this revision.
-    pub fn shows(&self, source: &SourceRevision) -> bool {
-        (self.revision, &*self.content) == (source.revision, &*source.content)
-    }
-
-    /// Whether both are the same, whether or not their moment is set. After a failover, a
-    /// number may mean another generation.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.id == other.id
-            && self.revision == other.revision
-            && self.content == other.content
-            && self.image == other.image
-    }
-}
-
-/// A generation of a track.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GenerationId {
-    /// The track.
-    pub track: TrackId,
-    /// Its number, from 1.
-    pub number: i64,
-}
 
 /// Whether a moment is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -385,19 +339,4 @@ async fn notify(connection: &mut PgConnection) -> Result<(), FleetError> {
     let query = sqlx::query("SELECT pg_notify($1, '')").bind(CHANNEL);
     let done = query.execute(connection).await;
     done.map(drop).map_err(FleetError::sql("notify"))
-}
-
-pub(super) fn generation(row: &PgRow) -> Generation {
-    Generation {
-        id: GenerationId {
-            track: TrackId(row.get("track")),
-            number: row.get("number"),
-        },
-        revision: RevisionId(row.get("revision")),
-        content: row.get("content"),
-        image: row.get("image"),
-        flips: row.get("flips"),
-        resolved: row.get("resolved"),
-        untold: row.get("untold"),
-    }
 }

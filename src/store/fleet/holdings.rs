@@ -6,7 +6,7 @@ use sqlx::{Connection as _, Row as _};
 
 use crate::name::CatalogName;
 use crate::store::fleet::error::FleetError;
-use crate::store::fleet::generations::{Generation, GenerationId, generation};
+use crate::store::fleet::generation::{Generation, GenerationId, generation};
 use crate::store::fleet::leases::TrackId;
 use crate::store::fleet::pool::Fleet;
 use crate::store::fleet::session::limited;

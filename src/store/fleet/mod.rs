@@ -3,7 +3,7 @@
 //! The store beside it stays whole on each replica, as a cache of served revisions.
 //! `settings` names the database, `pool` connects to it and to the bucket, `connect`
 //! prepares both, and `session` limits statements. `leases` decides who follows a track, and
-//! `generations` announces revisions to all, with the rows of `publication_rows`; `receipts`
+//! `generations` announces each `generation` to all, with the rows of `publication_rows`; `receipts`
 //! counts the replicas that have them, and `moments` tells in the bucket when all turn;
 //! `sources` compares what curated ones are made of. `upload` and `fetch` carry the files of
 //! revisions and images, whose length `file_limit` bounds, `replaced` those of images before,
@@ -17,6 +17,7 @@ mod error;
 mod fetch;
 mod file_limit;
 mod formats;
+mod generation;
 mod generations;
 mod history;
 mod holdings;
@@ -41,7 +42,8 @@ pub use error::FleetError;
 pub use fetch::{Fetched, FetchedImage};
 pub use file_limit::FileLimit;
 pub use formats::OtherFormat;
-pub use generations::{Generation, GenerationId, Publication, Turn};
+pub use generation::{Generation, GenerationId};
+pub use generations::{Publication, Turn};
 pub use leases::{Beat, Lease, ReplicaId, TrackId};
 pub use pool::Fleet;
 pub use receipts::{GAP, Prepared, Silences};

@@ -9,7 +9,7 @@ use sqlx::Row as _;
 
 use crate::objects::Put;
 use crate::store::fleet::error::FleetError;
-use crate::store::fleet::generations::{Generation, GenerationId};
+use crate::store::fleet::generation::{Generation, GenerationId};
 use crate::store::fleet::leases::TrackId;
 use crate::store::fleet::pool::Fleet;
 

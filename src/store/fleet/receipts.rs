@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::{PgConnection, Row as _};
 
 use crate::store::fleet::error::FleetError;
-use crate::store::fleet::generations::GenerationId;
+use crate::store::fleet::generation::GenerationId;
 use crate::store::fleet::leases::ReplicaId;
 use crate::store::fleet::pool::Fleet;
 use crate::store::fleet::session::limited;

@@ -9,7 +9,7 @@ use crate::store::Store;
 use crate::store::fleet::error::FleetError;
 use crate::store::fleet::fetch::FetchedImage;
 use crate::store::fleet::file_limit::FileLimit;
-use crate::store::fleet::generations::Generation;
+use crate::store::fleet::generation::Generation;
 use crate::store::fleet::pool::Fleet;
 
 /// An image that another one has replaced.

@@ -15,14 +15,14 @@ use crate::ingest::fleet::track_state::TrackState;
 use crate::name::CatalogName;
 use crate::store::fleet::{Fleet, Generation};
 
-/// While a moment is awaited, beats are half a second apart. After so long without one, the
-/// moment is in the bucket for longer than another half of a second before it comes.
+/// A replica that awaits a moment beats every half second. After so long without an answer it
+/// reads the bucket: a moment is set 1.5 seconds ahead, so there is time for the read.
 const SILENT: Duration = Duration::from_millis(900);
 /// The time between two looks at the time since the last beat.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// The time between two reads of a moment, for a while after the database has become silent.
 const READ_AGAIN: Duration = Duration::from_millis(500);
-/// For so long: every replica that could not reach it has become silent, too.
+/// How long: until then, a replica that has set a moment may still write it.
 const SOON: Duration = Duration::from_secs(15);
 /// Afterwards, the time between two reads: others may reach the database.
 const READ_RARELY: Duration = Duration::from_secs(10);

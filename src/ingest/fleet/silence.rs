@@ -60,7 +60,7 @@ impl Silence {
         let ended = self.ended.filter(|ended| now - ended.last < RETURN);
         Silences {
             lived_at: ended.map(|ended| ended.before),
-            // What is asked next may be answered much later.
+            // The next statement may run much later.
             beaten_at: Some(shown),
         }
     }

@@ -205,7 +205,7 @@ mod tests {
         // The bucket tells its moment.
         state.turned = Some(at(2, &next));
         state.pending = None;
-        // The database does not have it yet, or no more.
+        // An older read of the database, or a database that has lost the moment.
         assert!(state.note(Some(at(1, &first)), Some(next.clone())));
         assert_eq!(state.turned, Some(at(2, &next)));
         assert_eq!(state.pending, Some(next.clone()));

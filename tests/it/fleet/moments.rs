@@ -4,7 +4,7 @@ use almanac::store::fleet::{Generation, GenerationId};
 
 use super::{
     Following, HOLDER, REPOSITORY, Shared, collect, credentials, fleet, push, replicas, status_of,
-    until, until_at,
+    until, until_at, until_waiting,
 };
 use crate::support::almanac::{Almanac, following};
 use crate::support::postgres;
@@ -89,6 +89,8 @@ fn every_replica_that_reads_a_moment_writes_it_to_the_bucket() {
     shared
         .postgres
         .until("SELECT count(*) FROM generations WHERE flips IS NULL", "1");
+    // Only a replica that waits for a moment writes it.
+    until_waiting(&mut replicas[1 - holder], "is damaged");
     replicas.remove(holder).program.kill9();
     shared.objects.behave();
     let set = "WITH changed AS (UPDATE fleet SET change = change + 1 RETURNING change)

@@ -6,7 +6,8 @@ in every second round the other one first. For each row: the median rate of both
 of the new rate divided by the old one, with quartiles. Rows of starts have times, for which the
 division is the other way round: above 1, the new one is faster.
 
-    benches/side_by_side.py [--rounds N] [--seconds N] [--starts N] OLD_PROGRAM NEW_PROGRAM FOLDER
+    benches/side_by_side.py [--rounds N] [--seconds N] [--starts N] [--row NAME]
+                            OLD_PROGRAM NEW_PROGRAM FOLDER
 """
 
 import argparse
@@ -200,6 +201,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--seconds", type=int, default=1)
     parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--row", help="ask only what this row names")
     parser.add_argument("old")
     parser.add_argument("new")
     parser.add_argument("folder")
@@ -216,6 +218,8 @@ def main():
             for program in programs:
                 program.await_idle()
             for row, kind, question in questions(programs[0]):
+                if options.row not in (None, row):
+                    continue
                 rates = ([], [])
                 for turn in range(options.rounds):
                     for which in (0, 1) if turn % 2 == 0 else (1, 0):

@@ -52,6 +52,9 @@ async fn encode_as(
                 continue;
             };
             for encoding in encodings {
+                if *encoding != Encoding::Segments {
+                    until_segments(&catalogs.all(), stop).await;
+                }
                 complete(store, catalog, &snapshot, *encoding, &mut failed, stop).await;
                 snapshot.end_encoding(*encoding);
             }
@@ -62,6 +65,18 @@ async fn encode_as(
             () = stop.cancelled() => return,
         }
     }
+}
+
+/// Waits until no catalog lacks segments: most requests need those, and a start is ready
+/// with them. They take all processors for less than a second.
+async fn until_segments(all: &[Arc<Catalog>], stop: &CancellationToken) {
+    let snapshots = all.iter().filter_map(|catalog| catalog.snapshot());
+    let waiting = async {
+        for snapshot in snapshots {
+            snapshot.until_encoded(Encoding::Segments).await;
+        }
+    };
+    stop.run_until_cancelled(waiting).await;
 }
 
 /// Encodings that failed, and when.

@@ -19,14 +19,38 @@ use crate::snapshot::catalog::{self, Catalog, Publisher, Routing};
 pub struct Catalogs {
     table: watch::Receiver<Arc<Table>>,
     publications: watch::Receiver<u64>,
-    /// Whether the cluster has yet to name its catalogs.
-    await_cluster: Arc<AtomicBool>,
+    readiness: Arc<Readiness>,
 }
 
 /// Publishes which catalogs exist.
 pub struct CatalogsPublisher {
     table: watch::Sender<Arc<Table>>,
     publications: watch::Sender<u64>,
+    readiness: Arc<Readiness>,
+}
+
+/// Whether clients can be served what the sources of the catalogs have.
+#[derive(Default)]
+struct Readiness {
+    /// Whether the cluster has yet to name its catalogs.
+    awaits_cluster: AtomicBool,
+    /// Whether there were catalogs, and the first attempt of all was done.
+    reached: AtomicBool,
+}
+
+impl Readiness {
+    /// Whether almanac is or was ready with these catalogs.
+    fn is_reached(&self, table: &Table) -> bool {
+        let mut all = table.all.iter();
+        let is_reached = self.reached.load(Ordering::Relaxed)
+            || table.is_set
+                && !self.awaits_cluster.load(Ordering::Relaxed)
+                && all.all(|catalog| catalog.first_attempt_done());
+        if is_reached {
+            self.reached.store(true, Ordering::Relaxed);
+        }
+        is_reached
+    }
 }
 
 /// The catalogs, sorted by name.
@@ -36,6 +60,8 @@ struct Table {
     default: Option<CatalogName>,
     /// Removed catalogs and their authorities.
     gone: BTreeMap<CatalogName, Vec<String>>,
+    /// Whether it is known which catalogs exist.
+    is_set: bool,
 }
 
 impl CatalogsPublisher {
@@ -43,14 +69,16 @@ impl CatalogsPublisher {
     pub fn new() -> (Self, Catalogs) {
         let (table, tables) = watch::channel(Arc::default());
         let (publications, publication_count) = watch::channel(0);
+        let readiness = Arc::<Readiness>::default();
         let publisher = Self {
             table,
             publications,
+            readiness: Arc::clone(&readiness),
         };
         let catalogs = Catalogs {
             table: tables,
             publications: publication_count,
-            await_cluster: Arc::default(),
+            readiness,
         };
         (publisher, catalogs)
     }
@@ -79,6 +107,8 @@ impl CatalogsPublisher {
         let mut all: Vec<_> = catalogs.into_iter().collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         self.table.send_modify(|table| {
+            // Those that follow do not change it, whether anybody asked before or not.
+            self.readiness.is_reached(table);
             let mut gone = table.gone.clone();
             gone.extend(table.all.iter().map(|catalog| {
                 let authorities = catalog.routing.authorities.iter().cloned();
@@ -87,7 +117,12 @@ impl CatalogsPublisher {
             for catalog in &all {
                 gone.remove(&catalog.name);
             }
-            *table = Arc::new(Table { all, default, gone });
+            *table = Arc::new(Table {
+                all,
+                default,
+                gone,
+                is_set: true,
+            });
         });
         self.publications.send_modify(|count| *count += 1);
     }
@@ -109,12 +144,14 @@ impl Catalogs {
 
     /// Notes whether the cluster has yet to name its catalogs.
     pub fn set_awaits_cluster(&self, awaits: bool) {
-        self.await_cluster.store(awaits, Ordering::Relaxed);
+        self.readiness
+            .awaits_cluster
+            .store(awaits, Ordering::Relaxed);
     }
 
     /// Whether the cluster has yet to name its catalogs: more may come.
     pub fn awaits_cluster(&self) -> bool {
-        self.await_cluster.load(Ordering::Relaxed)
+        self.readiness.awaits_cluster.load(Ordering::Relaxed)
     }
 
     /// The catalogs, sorted by name.
@@ -182,11 +219,10 @@ impl Catalogs {
         self.publications.clone()
     }
 
-    /// Whether the first attempt of every catalog is done.
-    pub fn first_attempts_done(&self) -> bool {
-        let table = self.table.borrow();
-        let mut all = table.all.iter();
-        all.all(|catalog| catalog.first_attempt_done())
+    /// Whether the first attempt of every catalog is done, or was at any time: catalogs
+    /// that are added later do not change it.
+    pub fn are_ready(&self) -> bool {
+        self.readiness.is_reached(&self.table.borrow())
     }
 }
 
@@ -266,6 +302,36 @@ mod tests {
         publisher.set([slot("b")], None);
         assert_eq!(found("b:50051").as_deref(), Some("b"));
         assert_eq!(found("a:50051"), None);
+    }
+
+    #[test]
+    fn once_ready_they_stay_ready_with_other_catalogs() {
+        let (publisher, catalogs) = CatalogsPublisher::new();
+        let slot = |name: &str| publisher.slot(name.parse().unwrap(), Routing::default());
+        assert!(!catalogs.are_ready());
+        let (first, writer) = slot("a");
+        publisher.set([Arc::new(first.clone())], None);
+        let (second, _writer) = slot("b");
+        let both = || [Arc::new(first.clone()), Arc::new(second.clone())];
+        publisher.set(both(), None);
+        writer.update(|status| status.first_attempt_done = true);
+        assert!(!catalogs.are_ready());
+        publisher.set([Arc::new(first.clone())], None);
+        // Nobody asks meanwhile.
+        publisher.set(both(), None);
+        assert!(catalogs.are_ready());
+    }
+
+    #[test]
+    fn while_the_cluster_has_yet_to_name_its_catalogs_they_are_not_ready() {
+        let (publisher, catalogs) = CatalogsPublisher::new();
+        catalogs.set_awaits_cluster(true);
+        publisher.set([], None);
+        let (named, _writer) = publisher.slot("a".parse().unwrap(), Routing::default());
+        publisher.set([Arc::new(named)], None);
+        assert!(!catalogs.are_ready());
+        catalogs.set_awaits_cluster(false);
+        assert!(!catalogs.are_ready());
     }
 
     #[test]

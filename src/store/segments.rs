@@ -8,8 +8,11 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::num::NonZero;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
 
 use bytes::Bytes;
 
@@ -24,8 +27,11 @@ pub(super) const SEGMENTS: &str = "metas.deflate";
 const FORM: u32 = 1;
 /// Bytes of the list's form and length.
 const END: usize = 8;
-/// Lines between two checks whether to continue.
-const STEP: usize = 64;
+/// Bytes of lines that a worker compresses at a time, between two checks whether to
+/// continue.
+const BLOCK: usize = 256 << 10;
+/// More workers gain little: one writes what they make.
+const MAX_WORKERS: usize = 8;
 
 /// A line and its segment, as the list has them.
 #[derive(Clone, Copy)]
@@ -181,8 +187,9 @@ pub(super) fn are_of(file: &[u8], length: u64) -> bool {
     split(file).is_some_and(lengths)
 }
 
-/// Writes the file: segments are copied where they are known, and made where not.
-/// Returns the output and the CRC-32 of all lines; `None` when `go_on` returned `false`.
+/// Writes the file: segments are copied where they are known, and made where not, by
+/// all processors. Returns the output and the CRC-32 of all lines; `None` when `go_on`
+/// returned `false`.
 pub(super) fn write<W: Write>(
     mut out: W,
     lines: &[Bytes],
@@ -190,36 +197,105 @@ pub(super) fn write<W: Write>(
     go_on: impl Fn() -> bool,
 ) -> io::Result<Option<(W, u32)>> {
     let known = known.and_then(Known::of);
-    let mut segmenter = Segmenter::default();
+    let (known, blocks) = (known.as_ref(), blocks(lines));
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let workers = processors.min(MAX_WORKERS).min(blocks.len()).max(1);
     let mut list = Vec::with_capacity(lines.len() * Listed::LENGTH + END);
     let mut all = crc32fast::Hasher::new();
-    let mut made = Vec::new();
-    for (number, line) in lines.iter().enumerate() {
-        if number % STEP == 0 && !go_on() {
-            return Ok(None);
+    let is_whole = thread::scope(|scope| {
+        // Each worker makes every n-th block, and waits until an earlier one is written.
+        let mut made = Vec::new();
+        for first in 0..workers {
+            let (sender, receiver) = mpsc::sync_channel(1);
+            let own = blocks.iter().skip(first).step_by(workers);
+            let mut segmenter = Segmenter::default();
+            thread::Builder::new()
+                .name("encode".into())
+                .spawn_scoped(scope, move || {
+                    for block in own {
+                        if sender
+                            .send(Block::of(block, known, &mut segmenter))
+                            .is_err()
+                        {
+                            return;
+                        }
+                    }
+                })?;
+            made.push(receiver);
         }
-        let line_crc = crc32fast::hash(line);
-        let found = known.as_ref().and_then(|known| known.find(line, line_crc));
-        let (segment, segment_crc) = found.unwrap_or_else(|| {
-            made.clear();
-            segmenter.append(line, &mut made);
-            (&made, crc32fast::hash(&made))
-        });
-        out.write_all(segment)?;
-        let listed = Listed {
-            line: index::number(line.len()),
-            line_crc,
-            segment: index::number(segment.len()),
-            segment_crc,
-        };
-        list.extend(listed.encode());
-        let length = line.len() as u64;
-        all.combine(&crc32fast::Hasher::new_with_initial_len(line_crc, length));
+        for (_, receiver) in blocks.iter().zip(made.iter().cycle()) {
+            if !go_on() {
+                return Ok(false);
+            }
+            // Without a sender, its worker panicked, and this scope will.
+            let block = receiver.recv().map_err(io::Error::other)?;
+            out.write_all(&block.segments)?;
+            for listed in block.list {
+                list.extend(listed.encode());
+                let length = u64::from(listed.line);
+                all.combine(&crc32fast::Hasher::new_with_initial_len(
+                    listed.line_crc,
+                    length,
+                ));
+            }
+        }
+        io::Result::Ok(true)
+    });
+    if !is_whole? {
+        return Ok(None);
     }
     list.extend(FORM.to_le_bytes());
     list.extend(index::number(lines.len()).to_le_bytes());
     out.write_all(&list)?;
     Ok(Some((out, all.finalize())))
+}
+
+/// Consecutive lines, in blocks of about `BLOCK` bytes.
+fn blocks(lines: &[Bytes]) -> Vec<&[Bytes]> {
+    let (mut blocks, mut start, mut length) = (Vec::new(), 0, 0);
+    for (number, line) in lines.iter().enumerate() {
+        length += line.len();
+        if length >= BLOCK {
+            blocks.push(&lines[start..=number]);
+            (start, length) = (number + 1, 0);
+        }
+    }
+    if start < lines.len() {
+        blocks.push(&lines[start..]);
+    }
+    blocks
+}
+
+/// The segments of some lines, one after the other.
+struct Block {
+    segments: Vec<u8>,
+    list: Vec<Listed>,
+}
+
+impl Block {
+    fn of(lines: &[Bytes], known: Option<&Known>, segmenter: &mut Segmenter) -> Self {
+        let mut segments = Vec::new();
+        let list = lines.iter().map(|line| {
+            let line_crc = crc32fast::hash(line);
+            let start = segments.len();
+            let found = known.and_then(|known| known.find(line, line_crc));
+            let segment_crc = if let Some((segment, crc)) = found {
+                segments.extend_from_slice(segment);
+                crc
+            } else {
+                segmenter.append(line, &mut segments);
+                crc32fast::hash(&segments[start..])
+            };
+            Listed {
+                line: index::number(line.len()),
+                line_crc,
+                segment: index::number(segments.len() - start),
+                segment_crc,
+            }
+        });
+        let list = list.collect();
+        Self { segments, list }
+    }
 }
 
 /// The segments of a file, without the list.
@@ -304,6 +380,19 @@ mod tests {
         }
         let longer = [&file[..], b"\0"].concat();
         assert!(Segments::open(longer.into(), &starts(&lines)).is_none());
+    }
+
+    #[test]
+    fn segments_of_many_blocks_lie_in_the_order_of_the_lines() {
+        let lines: Vec<Bytes> = (0..400).map(line).collect();
+        let blocks = blocks(&lines);
+        assert!(blocks.len() > 2 * MAX_WORKERS / 2, "{}", blocks.len());
+        assert!(blocks.concat() == lines);
+        let file = file(&lines, None);
+        let segments = Segments::open(file, &starts(&lines)).unwrap();
+        for (number, line) in lines.iter().enumerate() {
+            assert!(decoded(&segments, number) == *line);
+        }
     }
 
     #[test]

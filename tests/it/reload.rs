@@ -72,6 +72,7 @@ async fn catalogs_come_and_go_and_the_others_are_not_disturbed() {
     let mut almanac = Almanac::start(&config(&root, &[("one", "one"), ("two", "two")]));
     serving(&mut almanac, "one");
     serving(&mut almanac, "two");
+    almanac.program.wait_until_ready();
     let before = almanac.status("one");
     let grpc = almanac.program.address("grpc");
     let one = Client::called(grpc, "one");

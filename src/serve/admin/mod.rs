@@ -6,7 +6,6 @@ mod status;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -32,8 +31,6 @@ struct Admin {
     cluster: Option<ClusterProblems>,
     fleet: Option<watch::Receiver<FleetStatus>>,
     metrics: PrometheusHandle,
-    /// Whether almanac was ready at any time.
-    ready: Arc<AtomicBool>,
 }
 
 impl Admin {
@@ -75,7 +72,6 @@ pub fn router(
         cluster,
         fleet,
         metrics,
-        ready: Arc::default(),
     };
     Router::new()
         .route("/livez", get(async || "ok\n"))
@@ -92,13 +88,10 @@ pub fn router(
 /// it failed. One bad catalog must not hold back the others, so damage of stored
 /// files is told and changes nothing, and so are failures of the cluster. Only without
 /// the first list of the cluster's catalogs it is not ready: it would replace one that
-/// has them. Catalogs that a reload adds later do not change it either. A replica of a fleet is not ready while it lags behind the others.
+/// has them. Catalogs that a reload adds later do not change it either. A replica of a
+/// fleet is not ready while it lags behind the others.
 async fn ready(State(admin): State<Admin>) -> Response {
-    let awaits_cluster = admin.catalogs.awaits_cluster();
-    if admin.ready.load(Ordering::Relaxed)
-        || !awaits_cluster && admin.catalogs.first_attempts_done()
-    {
-        admin.ready.store(true, Ordering::Relaxed);
+    if admin.catalogs.are_ready() {
         if let Some(problem) = admin.fleet().and_then(|fleet| fleet.unready()) {
             return (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")).into_response();
         }
@@ -124,7 +117,7 @@ async fn ready(State(admin): State<Admin>) -> Response {
     let waiting = names(&admin.catalogs, |one| is_waiting(one) && !is_read(one));
     let compressed = names(&admin.catalogs, |one| is_waiting(one) && is_read(one));
     let mut text = Vec::new();
-    if awaits_cluster {
+    if admin.catalogs.awaits_cluster() {
         text.push("waiting for the catalogs of the cluster".to_owned());
         text.extend(admin.cluster_problems().values().cloned());
     }

@@ -11,8 +11,6 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, Write};
-use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -49,22 +47,6 @@ impl UnnamedFile {
         tempfile::tempfile_in(folder).map(Self)
     }
 
-    /// Leaves out bytes that nobody will read: they take no room.
-    pub fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let bytes = i64::try_from(bytes).map_err(io::Error::other)?;
-        self.0.seek_relative(bytes)
-    }
-
-    /// Ends the file at this length, also where its last bytes were left out.
-    pub fn end_at(&mut self, length: u64) -> io::Result<()> {
-        self.0.set_len(length)
-    }
-
-    /// Another handle of the file, which only reads.
-    pub fn reader(&self) -> io::Result<UnnamedReader> {
-        self.0.try_clone().map(UnnamedReader)
-    }
-
     /// All that was written.
     pub fn map(self) -> io::Result<Bytes> {
         // SAFETY: the file has no name, the only handle that writes never leaves
@@ -76,18 +58,6 @@ impl UnnamedFile {
     pub fn map_buffered(buffer: BufWriter<Self>) -> io::Result<Bytes> {
         let file = buffer.into_inner();
         file.map_err(io::IntoInnerError::into_error)?.map()
-    }
-}
-
-/// Reads an [`UnnamedFile`] while more is written to it.
-pub struct UnnamedReader(File);
-
-impl UnnamedReader {
-    /// Reads bytes that were written, into a buffer that is used again.
-    pub fn read(&self, range: &Range<u64>, bytes: &mut Vec<u8>) -> io::Result<()> {
-        let length = range.end.saturating_sub(range.start);
-        bytes.resize(usize::try_from(length).map_err(io::Error::other)?, 0);
-        self.0.read_exact_at(bytes, range.start)
     }
 }
 
@@ -118,15 +88,7 @@ mod tests {
         file.write_all(b"forgotten").unwrap();
         file.clear().unwrap();
         file.write_all(b"kept").unwrap();
-        let (reader, mut read) = (file.reader().unwrap(), Vec::new());
-        reader.read(&(1..3), &mut read).unwrap();
-        assert_eq!(read, b"ep");
-        assert!(reader.read(&(1..5), &mut read).is_err());
-        file.skip(2).unwrap();
-        file.write_all(b"!").unwrap();
-        file.skip(3).unwrap();
-        file.end_at(10).unwrap();
-        assert_eq!(file.map().unwrap(), "kept\0\0!\0\0\0");
+        assert_eq!(file.map().unwrap(), "kept");
         assert!(UnnamedFile::new().unwrap().map().unwrap().is_empty());
     }
 }

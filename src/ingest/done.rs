@@ -9,13 +9,13 @@ use crate::store::{Kept, Made, PieceKey, Stored};
 use fbc::read::{Format, Output, Piece, Reader};
 
 /// The approximate number of bytes of a file that one worker reads at a time.
-pub(super) const PIECE: usize = 1 << 20;
+pub(super) const PIECE: usize = 512 << 10;
 
 /// A piece that was read and encoded.
 #[derive(Default)]
 pub(super) struct Done {
-    /// The number of its file.
-    pub(super) file: u32,
+    /// The path of its file, if it is the first piece of that.
+    pub(super) path: Option<String>,
     pub(super) output: Output,
     pub(super) encoder: Encoder,
     pub(super) stored: Vec<Stored>,
@@ -77,7 +77,7 @@ impl Done {
 
     /// Reads a piece.
     pub(super) fn read(&mut self, reader: &mut Reader, piece: &Piece, bytes: &[u8]) {
-        // The number of the file is set when the order of files is known.
+        // The number of the file is set when the pieces before are known.
         reader.read(piece, bytes, 0, &mut self.output, &mut self.encoder);
     }
 
@@ -148,11 +148,6 @@ impl Done {
         self.encoder.clear();
         self.stored.clear();
         self.content.clear();
-        (self.copied, self.key) = (None, None);
-    }
-
-    /// The bytes of its largest parts.
-    pub(super) fn size(&self) -> usize {
-        self.output.lines.capacity() + self.encoder.messages.capacity() + self.content.capacity()
+        (self.copied, self.key, self.path) = (None, None, None);
     }
 }

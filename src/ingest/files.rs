@@ -3,8 +3,9 @@
 //! Files of an image are unpacked into a spool file, files of a folder are
 //! copied into one. The spool is mapped and has no name. So the files cannot
 //! change while they are read, take no heap, and leave nothing behind.
+//!
+//! A pass does without a spool where it can: the files are read while they come.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::num::NonZero;
@@ -17,14 +18,14 @@ use std::thread;
 use bytes::Bytes;
 
 use crate::ingest::beneath::Location;
-use crate::ingest::early::{Early, EarlyFiles, beside};
+use crate::ingest::feed::Feed;
 use crate::ingest::files_error::{FilesError, reading, spooling};
 use crate::ingest::folder_listing::{FolderRules, list};
-use crate::ingest::ordered::ordered;
+use crate::ingest::ordered::{Ahead, ordered};
 use crate::map::UnnamedFile;
 use crate::snapshot::KnownPieces;
 use ::images::digest::{Digest, Hasher};
-use ::images::layers::{Layer, Limits, SpoolFile as _};
+use ::images::layers::{ContentSink as _, Layer, Limits, UnpackError};
 use ::images::verify::VerifiedReader;
 use ::images::{Descriptor, layers as unpack};
 use fbc::indexignore;
@@ -44,8 +45,6 @@ pub(super) struct CatalogFiles {
     pub(super) paths: Vec<String>,
     /// Their contents.
     pub(super) contents: Vec<Bytes>,
-    /// What was read of them while they were unpacked.
-    pub(super) early: Early,
     /// What an earlier revision has.
     pub(super) known: Option<Arc<KnownPieces>>,
 }
@@ -55,61 +54,62 @@ impl CatalogFiles {
         Self {
             paths,
             contents,
-            early: Early::default(),
             known: None,
         }
     }
 }
 
-/// The files under `folder` in an image. `layers` has the layers with the paths
-/// of their blobs, the lowest first; `covered` more layers are below them. Pieces
-/// that are `known` are not read again.
-pub(super) fn of_image(
-    layers: &[(Descriptor, PathBuf)],
-    covered: usize,
-    folder: &str,
-    limits: &Limits,
-    temporary: &Path,
-    known: Option<Arc<KnownPieces>>,
-) -> Result<CatalogFiles, FilesError> {
-    let mut spool = spool(temporary)?;
-    let open = |number: usize| {
-        let (descriptor, path) = &layers[number - covered];
-        Ok(Layer {
-            name: descriptor.digest.to_string(),
-            // Verified again: files on a disk can rot.
-            reader: VerifiedReader::new(File::open(path)?, descriptor),
-        })
-    };
-    let all = covered..covered + layers.len();
-    let written = beside(&mut spool, known.as_deref(), |spool| {
-        unpack::unpack(all, open, folder, limits, spool)
-    });
-    let (files, found) = written.map_err(spooling(temporary))?;
-    let content = spool.map().map_err(spooling(temporary))?;
-    let (mut slices, mut places) = (Vec::new(), HashMap::new());
-    for file in files? {
-        places.insert(file.path.clone(), file.offset..file.offset + file.size);
-        let bytes = part_of(&content, file.offset, file.size);
-        slices.push((file.path, bytes));
-    }
-    let mut files = without_ignored(slices, folder)?;
-    let Some(early) = early(found, &files.paths, places) else {
-        // Links share the place of a file that was left out.
-        return of_image(layers, covered, folder, limits, temporary, None);
-    };
-    (files.early, files.known) = (early, known);
-    Ok(files)
+/// The layers of an image with the paths of their blobs, the lowest first.
+pub(super) struct ImageLayers<'a> {
+    pub(super) layers: &'a [(Descriptor, PathBuf)],
+    /// How many more layers are below them.
+    pub(super) covered: usize,
 }
 
-/// What was read early of the files that are left. `None` when some have to be
-/// unpacked again.
-fn early(
-    found: EarlyFiles,
-    paths: &[String],
-    mut places: HashMap<String, Range<u64>>,
-) -> Option<Early> {
-    Early::of(found, paths.iter().map(|path| places.remove(path)))
+impl ImageLayers<'_> {
+    /// The files under `folder`.
+    pub(super) fn files(
+        &self,
+        folder: &str,
+        limits: &Limits,
+        temporary: &Path,
+    ) -> Result<CatalogFiles, FilesError> {
+        let mut spool = spool(temporary)?;
+        let files = unpack::unpack(self.all(), self.open(), folder, limits, &mut spool)?;
+        let content = spool.map().map_err(spooling(temporary))?;
+        let slices = files.into_iter().map(|file| {
+            let bytes = part_of(&content, file.offset, file.size);
+            (file.path, bytes)
+        });
+        without_ignored(slices.collect(), folder)
+    }
+
+    /// Gives the files under `folder` to a feed.
+    pub(super) fn feed(
+        &self,
+        folder: &str,
+        limits: &Limits,
+        feed: &mut Feed<'_>,
+    ) -> Result<(), FilesError> {
+        let files = unpack::unpack_into(self.all(), self.open(), folder, limits, feed)?;
+        feed.compare(&files);
+        Ok(())
+    }
+
+    fn all(&self) -> Range<usize> {
+        self.covered..self.covered + self.layers.len()
+    }
+
+    fn open(&self) -> impl FnMut(usize) -> io::Result<Layer<VerifiedReader<File>>> {
+        |number: usize| {
+            let (descriptor, path) = &self.layers[number - self.covered];
+            Ok(Layer {
+                name: descriptor.digest.to_string(),
+                // Verified again: files on a disk can rot.
+                reader: VerifiedReader::new(File::open(path)?, descriptor),
+            })
+        }
+    }
 }
 
 #[expect(
@@ -128,12 +128,15 @@ pub(super) fn digest_of_folder(root: &Path, rules: &FolderRules) -> Result<Diges
     let total = AtomicU64::new(0);
     let workers = thread::available_parallelism().map_or(1, NonZero::get);
     let mut all = Hasher::default();
+    let files = list(root, rules)?;
+    let ahead = Ahead {
+        workers: workers.min(MAX_WORKERS),
+        window: WINDOW,
+    };
     ordered(
-        list(root, rules)?.into_iter(),
-        workers.min(MAX_WORKERS),
-        WINDOW,
+        ahead,
         || vec![0; BUFFER],
-        |buffer, (path, location)| {
+        |buffer, (path, location): (String, Location)| {
             let digest = read_file(&location, buffer, |bytes| {
                 let length = bytes.len() as u64;
                 let total = total.fetch_add(length, Ordering::Relaxed) + length;
@@ -146,7 +149,41 @@ pub(super) fn digest_of_folder(root: &Path, rules: &FolderRules) -> Result<Diges
             add(&mut all, &path, &digest);
             Ok::<_, FilesError>(())
         },
+        |push| files.into_iter().all(|file| push(file).is_ok()),
     )?;
+    Ok(all.finish())
+}
+
+/// Gives the files under a folder on disk, or the one file, to a feed. Returns their
+/// digest.
+pub(super) fn feed_folder(
+    root: &Path,
+    rules: &FolderRules,
+    feed: &mut Feed<'_>,
+) -> Result<Digest, FilesError> {
+    // What it fails with is told by who reads the pieces.
+    let ended = |source| FilesError::Unpack(UnpackError::Spool(source));
+    let mut all = Hasher::default();
+    let mut total = 0;
+    for (path, location) in list(root, rules)? {
+        feed.begin(&path).map_err(ended)?;
+        let mut file = open_file(&location)?;
+        let mut hasher = Hasher::default();
+        loop {
+            let buffer = feed.room().map_err(ended)?;
+            let length = file.read(buffer).map_err(reading(&location.path()))?;
+            if length == 0 {
+                break;
+            }
+            hasher.update(&buffer[..length]);
+            total += length as u64;
+            check_size(total, &path, &rules.limits)?;
+            feed.advance(length).map_err(ended)?;
+        }
+        feed.end().map_err(ended)?;
+        add(&mut all, &path, &hasher.finish());
+    }
+    feed.expect_files();
     Ok(all.finish())
 }
 
@@ -155,46 +192,34 @@ pub(super) struct FolderCopy {
     digest: Digest,
     ranges: Ranges,
     spool: UnnamedFile,
-    early: EarlyFiles,
-    known: Option<Arc<KnownPieces>>,
 }
 
 impl FolderCopy {
-    /// Copies all files of a folder in catalog order. Pieces that are `known` are not
-    /// read again.
+    /// Copies all files of a folder in catalog order.
     pub(super) fn of(
         root: &Path,
         rules: &FolderRules,
         temporary: &Path,
-        known: Option<Arc<KnownPieces>>,
     ) -> Result<Self, FilesError> {
         let mut spool = spool(temporary)?;
-        let (copied, early) = beside(&mut spool, known.as_deref(), |spool| {
-            let mut buffer = vec![0; BUFFER];
-            let mut all = Hasher::default();
-            let mut ranges = Vec::new();
-            let mut total = 0;
-            for (path, location) in list(root, rules)? {
-                let start = total;
-                let digest = read_file(&location, &mut buffer, |bytes| {
-                    total += bytes.len();
-                    check_size(total as u64, &path, &rules.limits)?;
-                    spool.write_all(bytes).map_err(spooling(temporary))
-                })?;
-                add(&mut all, &path, &digest);
-                spool.holds(&path, start as u64..total as u64);
-                ranges.push((path, start..total));
-            }
-            Ok::<_, FilesError>((all.finish(), ranges))
-        })
-        .map_err(spooling(temporary))?;
-        let (digest, ranges) = copied?;
+        let mut buffer = vec![0; BUFFER];
+        let mut all = Hasher::default();
+        let mut ranges = Vec::new();
+        let mut total = 0;
+        for (path, location) in list(root, rules)? {
+            let start = total;
+            let digest = read_file(&location, &mut buffer, |bytes| {
+                total += bytes.len();
+                check_size(total as u64, &path, &rules.limits)?;
+                spool.write_all(bytes).map_err(spooling(temporary))
+            })?;
+            add(&mut all, &path, &digest);
+            ranges.push((path, start..total));
+        }
         Ok(Self {
-            digest,
+            digest: all.finish(),
             ranges,
             spool,
-            early,
-            known,
         })
     }
 
@@ -205,16 +230,8 @@ impl FolderCopy {
         temporary: &Path,
     ) -> Result<(Digest, CatalogFiles), FilesError> {
         let content = self.spool.map().map_err(spooling(temporary))?;
-        let place = |range: &Range<usize>| range.start as u64..range.end as u64;
-        let places = self.ranges.iter();
-        let places = places.map(|(path, range)| (path.clone(), place(range)));
-        let places = places.collect();
         let files = slices(self.ranges, &content);
-        let mut files = without_ignored(files, &root.display().to_string())?;
-        // Each file has a place of its own.
-        files.early = early(self.early, &files.paths, places)
-            .ok_or_else(|| spooling(temporary)(io::Error::other("files share their place")))?;
-        files.known = self.known;
+        let files = without_ignored(files, &root.display().to_string())?;
         Ok((self.digest, files))
     }
 }
@@ -265,21 +282,26 @@ fn read_file(
     buffer: &mut [u8],
     mut take: impl FnMut(&[u8]) -> Result<(), FilesError>,
 ) -> Result<Digest, FilesError> {
-    let mut file = location.open().map_err(reading(&location.path()))?;
-    let location = &location.path();
-    if !file.metadata().map_err(reading(location))?.is_file() {
-        let replaced = io::Error::other("it was a file before and is none now");
-        return Err(reading(location)(replaced));
-    }
+    let mut file = open_file(location)?;
     let mut hasher = Hasher::default();
     loop {
-        let length = file.read(buffer).map_err(reading(location))?;
+        let length = file.read(buffer).map_err(reading(&location.path()))?;
         if length == 0 {
             return Ok(hasher.finish());
         }
         take(&buffer[..length])?;
         hasher.update(&buffer[..length]);
     }
+}
+
+fn open_file(location: &Location) -> Result<File, FilesError> {
+    let file = location.open().map_err(reading(&location.path()))?;
+    let path = &location.path();
+    if !file.metadata().map_err(reading(path))?.is_file() {
+        let replaced = io::Error::other("it was a file before and is none now");
+        return Err(reading(path)(replaced));
+    }
+    Ok(file)
 }
 
 fn check_size(total: u64, path: &str, limits: &Limits) -> Result<(), FilesError> {
@@ -336,7 +358,7 @@ mod tests {
         let first = digest();
         assert_eq!(first, digest());
         let temporary = tempfile::tempdir().unwrap();
-        let copy = FolderCopy::of(folder.path(), &rules, temporary.path(), None).unwrap();
+        let copy = FolderCopy::of(folder.path(), &rules, temporary.path()).unwrap();
         let (copied, files) = copy.files(folder.path(), temporary.path()).unwrap();
         assert_eq!((copied, files.paths.len()), (first, 20));
 
@@ -358,7 +380,7 @@ mod tests {
             fs::write(folder.path().join(name), "x".repeat(half)).unwrap();
         }
         let digest = digest_of_folder(folder.path(), &rules);
-        let copy = FolderCopy::of(folder.path(), &rules, folder.path(), None);
+        let copy = FolderCopy::of(folder.path(), &rules, folder.path());
         for result in [digest.map(drop), copy.map(drop)] {
             let limit = matches!(result, Err(FilesError::Limit { limit, .. }) if limit == limits.folder_bytes);
             assert!(limit, "{result:?}");

@@ -50,7 +50,7 @@ pub async fn store_folder(
     let stages = StageTracker::at(Stage::Unpack);
     let input = Input {
         digest,
-        files,
+        content: files.into(),
         permit: ReadPermit::alone(),
         blobs: Vec::new(),
         on_invalid,
@@ -78,7 +78,7 @@ pub async fn store_loaded(
     let stages = StageTracker::at(Stage::Read);
     let input = Input {
         digest: loaded.digest,
-        files: loaded.files,
+        content: loaded.files.into(),
         permit: ReadPermit::alone(),
         blobs: Vec::new(),
         on_invalid: OnInvalid::Quarantine,

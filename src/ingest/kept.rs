@@ -154,7 +154,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::ingest::files::{self, CatalogFiles, FolderCopy};
+    use crate::ingest::files::{CatalogFiles, FolderCopy, ImageLayers};
     use crate::ingest::folder_listing::FolderRules;
     use crate::ingest::read;
     use crate::ingest::{OnInvalid, store_folder};
@@ -220,8 +220,10 @@ mod tests {
         fn files(&self, known: Option<&Arc<KnownPieces>>) -> CatalogFiles {
             let (root, temporary) = (self.catalog(), self.folder.path());
             let rules = FolderRules::default();
-            let copy = FolderCopy::of(&root, &rules, temporary, known.cloned()).unwrap();
-            copy.files(&root, temporary).unwrap().1
+            let copy = FolderCopy::of(&root, &rules, temporary).unwrap();
+            let (_, mut files) = copy.files(&root, temporary).unwrap();
+            files.known = known.cloned();
+            files
         }
     }
 
@@ -318,12 +320,19 @@ mod tests {
         fs::write(&path, &layer).unwrap();
         let layers = [(Descriptor::of(media_type, &layer), path)];
         let files = |known| {
-            let limits = Limits::default();
-            files::of_image(&layers, 0, "configs", &limits, place.folder.path(), known).unwrap()
+            let layers = ImageLayers {
+                layers: &layers,
+                covered: 0,
+            };
+            let files = layers.files("configs", &Limits::default(), place.folder.path());
+            CatalogFiles {
+                known,
+                ..files.unwrap()
+            }
         };
         let (fresh, with_known) = (made(&files(None)), made(&files(Some(known))));
         assert_eq!((fresh.2, fresh.3), (0, 5));
-        assert_eq!((with_known.2, with_known.3), (0, 5));
+        assert_eq!((with_known.2, with_known.3), (5, 5));
         assert!((with_known.0, with_known.1) == (fresh.0, fresh.1));
         place.store.close().await;
     }

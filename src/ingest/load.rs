@@ -117,9 +117,7 @@ async fn image(
     let mut pulled = pull::pull(origin, &store, &digest, platform, limits).await?;
     let unpack = async |pulled: &Pulled| {
         let (temporary, permit) = (folder.to_owned(), ReadPermit::alone());
-        pulled
-            .unpack(&store, temporary, limits, &permit, || None)
-            .await
+        pulled.unpack(&store, temporary, limits, &permit).await
     };
     let mut files = unpack(&pulled).await;
     if pulled.needs_all(&files) {
@@ -135,9 +133,9 @@ impl Loaded {
     ///
     /// # Errors
     /// The first error of `sink`. Errors of the catalog are among its problems.
-    pub fn read<E>(
+    pub fn read<E: Send>(
         &self,
-        mut sink: impl FnMut(u32, &Meta, &[u8]) -> Result<(), E>,
+        mut sink: impl FnMut(u32, &Meta, &[u8]) -> Result<(), E> + Send,
     ) -> Result<Reading, E> {
         let mut number = 0;
         let (catalog, counts) = read::read(&self.files, false, |done| {

@@ -1,17 +1,16 @@
-//! The stages `read`, `build` and `commit`: files become a revision.
+//! The stages `read`, `build` and `commit`: files, or what was made of them while they
+//! came, become a revision.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::answers::index::SearchRow;
 use crate::answers::outline::Outline;
 use crate::ingest::build;
 use crate::ingest::context::ReadPermit;
+use crate::ingest::draft::Draft;
 use crate::ingest::error::{PassError, Stage};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::followed::OnInvalid;
-use crate::ingest::kept;
-use crate::ingest::read;
 use crate::ingest::stages::{StageTracker, blocking_with_permit, observe};
 use crate::name::CatalogName;
 use crate::store::{
@@ -24,11 +23,31 @@ use fbc::problem::Problem;
 pub(super) struct Input {
     /// The digest of the source.
     pub(super) digest: Digest,
-    pub(super) files: CatalogFiles,
+    pub(super) content: Content,
     pub(super) permit: ReadPermit,
     /// The OCI blobs that the files are from. They stay until the commit.
     pub(super) blobs: Vec<BlobPin>,
     pub(super) on_invalid: OnInvalid,
+}
+
+/// The content of a catalog.
+pub(super) enum Content {
+    /// Its files, which are read next.
+    Files(CatalogFiles),
+    /// What was made of its files while they came.
+    Draft(Box<Draft>),
+}
+
+impl From<CatalogFiles> for Content {
+    fn from(files: CatalogFiles) -> Self {
+        Self::Files(files)
+    }
+}
+
+impl From<Draft> for Content {
+    fn from(draft: Draft) -> Self {
+        Self::Draft(Box::new(draft))
+    }
 }
 
 /// Makes a revision and commits it. One with a number of a fleet is only kept: it is
@@ -43,9 +62,9 @@ pub(super) async fn make_revision(
 ) -> Result<(Revision, Vec<Problem>), PassError> {
     stages.enter(Stage::Read);
     let (writing, reached, of) = (store.clone(), stages.clone(), name.clone());
-    let (files, on_invalid) = (input.files, input.on_invalid);
+    let (content, on_invalid) = (input.content, input.on_invalid);
     let written = blocking_with_permit(Stage::Read, &input.permit, move || {
-        write_revision(&writing, &reached, &of, files, on_invalid)
+        write_revision(&writing, &reached, &of, content, on_invalid)
     })
     .await?;
     let blobs: Vec<Digest> = input.blobs.iter().map(BlobPin::digest).collect();
@@ -82,27 +101,19 @@ pub(super) fn write_revision(
     store: &Store,
     stages: &StageTracker,
     name: &CatalogName,
-    files: CatalogFiles,
+    content: impl Into<Content>,
     on_invalid: OnInvalid,
 ) -> Result<Written, PassError> {
-    let started = Instant::now();
-    let mut writer = store.write_revision().map_err(PassError::at(Stage::Read))?;
-    writer
-        .keep_pieces(&kept::program())
-        .map_err(PassError::at(Stage::Read))?;
-    let mut digests = HashMap::new();
-    let mut metas = 0;
-    let (mut catalog, counts) = read::read(&files, true, |done| {
-        for (meta, stored) in done.output.metas.iter().zip(&done.stored) {
-            if meta.schema() == "olm.bundle" {
-                digests.insert(metas, stored.digest);
-            }
-            metas += 1;
-        }
-        writer.append(&done.made())
-    })
-    .map_err(PassError::at(Stage::Read))?;
-    observe(Stage::Read, started);
+    let (draft, files) = match content.into() {
+        Content::Files(files) => (Draft::of(store, &files)?, Some(files)),
+        Content::Draft(draft) => (*draft, None),
+    };
+    let Draft {
+        mut writer,
+        mut catalog,
+        counts,
+        digests,
+    } = draft;
 
     stages.enter(Stage::Build);
     let started = Instant::now();
@@ -115,7 +126,7 @@ pub(super) fn write_revision(
     finished.outline = Some(Outline::of(graph, blobs, &catalog.problems, digest));
     observe(Stage::Build, started);
     let problems = std::mem::take(&mut catalog.problems);
-    // Unmapping the files takes a while, and nobody waits for that.
+    // Freeing them takes a while, and nobody waits for that.
     std::thread::spawn(move || drop((catalog, files)));
     Ok(Written {
         finished,

@@ -1,8 +1,8 @@
 //! Following sources: makes revisions of catalogs and publishes them.
 //!
 //! `pass` is one pass: `origin` and `pull` bring an image into the store, `files`
-//! unpacks or copies the catalog, of which `early` reads a part meanwhile, `read` and
-//! `build` process it, and `make_revision` commits it. `follow` is the loop around passes, `curate` a
+//! unpacks or copies the catalog, `read` and `build` process it, and `make_revision`
+//! commits it. Where `feed` can cut the files as they come, `draft` reads them meanwhile. `follow` is the loop around passes, `curate` a
 //! pass over other catalogs, `folder` a single revision of a folder, `load` a
 //! reading without a revision. `encode` prepares encodings of a published
 //! revision, `scrub` verifies stored files and `repair` rebuilds damaged ones,
@@ -18,9 +18,10 @@ mod context;
 mod curate;
 mod curation;
 mod done;
-mod early;
+mod draft;
 mod encode;
 mod error;
+mod feed;
 mod files;
 mod files_error;
 mod fleet;
@@ -36,6 +37,7 @@ mod load;
 mod make_revision;
 mod ordered;
 mod origin;
+mod part;
 mod pass;
 mod pass_events;
 mod problem_log;

@@ -9,12 +9,14 @@ use tokio::time::Instant;
 
 use crate::ingest::context::{PassContext, ReadPermit};
 use crate::ingest::curation::{CurateError, Curation};
+use crate::ingest::draft::Draft;
 use crate::ingest::error::{Cause, PassError, Stage};
-use crate::ingest::files::{self, CatalogFiles, FolderCopy};
+use crate::ingest::feed::Feed;
+use crate::ingest::files::{self, FolderCopy};
 use crate::ingest::fleet::{MadeRevision, Track, share_revision};
 use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::{Followed, OnInvalid};
-use crate::ingest::make_revision::{Input, make_revision};
+use crate::ingest::make_revision::{Content, Input, make_revision};
 use crate::ingest::origin::Origin;
 use crate::ingest::pull::{self, Pulled};
 use crate::ingest::pull_progress;
@@ -25,7 +27,7 @@ use crate::ingest::wait_until_quiet::{FolderState, wait_until_quiet};
 use crate::ingest::{curate, kept, sqlite};
 use crate::snapshot::{KnownPieces, Publisher, Snapshot};
 use crate::store::fleet::{FleetError, Lease, SourceRevision};
-use crate::store::{Encoding, Revision};
+use crate::store::{Encoding, Revision, Store};
 use ::images::digest::Digest;
 use ::images::policy::Verdict;
 use fbc::problem::Problem;
@@ -197,12 +199,12 @@ impl Pass<'_> {
             );
             self.tell(Some(served_by));
         }
-        let (mut permit, mut files) = self.unpack(&pulled).await;
-        if pulled.needs_all(&files) {
+        let (mut permit, mut found) = self.unpack(&pulled).await;
+        if pulled.needs_all(&found) {
             drop(permit);
             let pulling = pull::pull_covered(&origin, &store, &mut pulled);
             stages.run(Stage::Pull, Box::pin(pulling)).await?;
-            (permit, files) = self.unpack(&pulled).await;
+            (permit, found) = self.unpack(&pulled).await;
         }
         // Stored files may have been repaired meanwhile.
         if self.is_served(digest) {
@@ -210,7 +212,7 @@ impl Pass<'_> {
         }
         Ok(Some(Input {
             digest,
-            files: files?,
+            content: found?,
             permit,
             blobs: pulled.blobs,
             on_invalid: self.followed.on_invalid,
@@ -242,20 +244,14 @@ impl Pass<'_> {
         }
     }
 
-    /// The files under the catalog folder of an image.
-    async fn unpack(&self, pulled: &Pulled) -> (ReadPermit, Result<CatalogFiles, PassError>) {
+    /// The content of the catalog folder of an image.
+    async fn unpack(&self, pulled: &Pulled) -> (ReadPermit, Result<Content, PassError>) {
         self.stages.enter(Stage::Unpack);
         let permit = self.context.read_permit().await;
         let (store, limits) = (&self.context.store, &self.context.limits);
-        let unpacking = pulled.unpack(
-            store.contents(),
-            store.temporary(),
-            limits,
-            &permit,
-            self.known(),
-        );
-        let files = self.stages.run(Stage::Unpack, unpacking).await;
-        (permit, files)
+        let reading = pulled.read(store, limits, &permit, self.known());
+        let content = self.stages.run(Stage::Unpack, reading).await;
+        (permit, content)
     }
 
     async fn folder(&mut self, path: &Path) -> Result<Option<Input>, PassError> {
@@ -292,25 +288,34 @@ impl Pass<'_> {
             }
         }
         let (root, own) = (path.to_owned(), rules.clone());
-        let temporary = self.context.store.temporary();
-        let copy = {
-            let (root, temporary, known) = (root.clone(), temporary.clone(), self.known());
-            move || FolderCopy::of(&root, &own, &temporary, known().map(Arc::new))
+        let (store, known) = (self.context.store.clone(), self.known());
+        let read = {
+            let (root, store) = (root.clone(), store.clone());
+            move || read_folder(&root, &own, &store, known())
         };
         let permits = &self.context.read_permits;
-        let copying = read_unchanged_in_turns(permits, permit, path, &rules, copy);
-        let (copy, permit) = self.stages.run(Stage::Unpack, copying).await?;
-        let unpacking = blocking_with_permit(Stage::Unpack, &permit, move || {
-            sqlite::of_copy(copy, &root, &rules, &temporary).map_err(PassError::at(Stage::Unpack))
-        });
-        // The folder may have changed meanwhile: the copy decides.
-        let (digest, files) = self.stages.run(Stage::Unpack, unpacking).await?;
+        let reading = read_unchanged_in_turns(permits, permit, path, &rules, read);
+        let (read, permit) = self.stages.run(Stage::Unpack, reading).await?;
+        // The folder may have changed meanwhile: what was read decides.
+        let (digest, content) = match read {
+            FolderContent::Read(digest, draft) => (digest, Content::Draft(draft)),
+            FolderContent::Copied(copy, known) => {
+                let unpacking = blocking_with_permit(Stage::Unpack, &permit, move || {
+                    let copied = sqlite::of_copy(copy, &root, &rules, &store.temporary());
+                    copied.map_err(PassError::at(Stage::Unpack))
+                });
+                let unpacked = self.stages.run(Stage::Unpack, unpacking).await?;
+                let (digest, mut files) = unpacked;
+                files.known = known;
+                (digest, Content::from(files))
+            }
+        };
         if self.is_served(digest) {
             return Ok(None);
         }
         Ok(Some(Input {
             digest,
-            files,
+            content,
             permit,
             blobs: Vec::new(),
             on_invalid: self.followed.on_invalid,
@@ -349,12 +354,35 @@ impl Pass<'_> {
         let own = curation.is_copy().then_some(self.followed.on_invalid);
         Ok(Some(Input {
             digest,
-            files,
+            content: files.into(),
             permit,
             blobs: Vec::new(),
             on_invalid: own.unwrap_or(OnInvalid::Reject),
         }))
     }
+}
+
+/// What was read of a folder, or its copy.
+enum FolderContent {
+    Read(Digest, Box<Draft>),
+    Copied(FolderCopy, Option<Arc<KnownPieces>>),
+}
+
+/// Reads a folder while its files come, or copies it. Pieces that are `known` are not
+/// read again. This blocks.
+fn read_folder(
+    root: &Path,
+    rules: &FolderRules,
+    store: &Store,
+    known: Option<KnownPieces>,
+) -> Result<FolderContent, PassError> {
+    let feed = |feed: &mut Feed<'_>| files::feed_folder(root, rules, feed);
+    if let Some((draft, digest)) = Draft::beside(store, known.as_ref(), feed)? {
+        return Ok(FolderContent::Read(digest, Box::new(draft)));
+    }
+    let copied = FolderCopy::of(root, rules, &store.temporary());
+    let copy = copied.map_err(PassError::at(Stage::Unpack))?;
+    Ok(FolderContent::Copied(copy, known.map(Arc::new)))
 }
 
 async fn publish(

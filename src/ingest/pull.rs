@@ -15,15 +15,18 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 
 use crate::ingest::context::ReadPermit;
+use crate::ingest::draft::Draft;
 use crate::ingest::error::{Cause, PassError, Stage};
-use crate::ingest::files::{self, CatalogFiles};
+use crate::ingest::files::{CatalogFiles, ImageLayers};
 use crate::ingest::files_error::FilesError;
 use crate::ingest::labels::catalog_path;
+use crate::ingest::make_revision::Content;
 use crate::ingest::origin::Origin;
 use crate::ingest::pull_progress;
 use crate::ingest::sqlite;
 use crate::ingest::stages::{blocking, blocking_with_permit};
 use crate::snapshot::KnownPieces;
+use crate::store::Store;
 use crate::store::content::{BlobPin, Contents};
 use ::images::digest::Digest;
 use ::images::layers::{Limits, SearchBudget, UnpackError};
@@ -68,39 +71,89 @@ impl Pulled {
         other && !self.covered.is_empty()
     }
 
-    /// The files under the catalog folder. `known` finds what an earlier revision has.
+    /// The files under the catalog folder.
     pub(super) async fn unpack(
         &self,
         store: &Contents,
         temporary: PathBuf,
         limits: &Limits,
         permit: &ReadPermit,
-        known: impl FnOnce() -> Option<KnownPieces> + Send + 'static,
     ) -> Result<CatalogFiles, PassError> {
-        let (layers, covered) = (self.layers.clone(), self.covered.len());
-        let (folder, limits) = (self.folder.clone(), limits.clone());
-        let store = store.clone();
+        let (unpacking, limits) = (self.unpacking(store), limits.clone());
         blocking_with_permit(Stage::Unpack, permit, move || {
-            let files = files::of_image(
-                &layers,
-                covered,
-                &folder,
-                &limits,
-                &temporary,
-                known().map(Arc::new),
-            );
-            if let Err(FilesError::Unpack(UnpackError::Read { .. })) = &files {
-                // An unreadable blob must not fail every later pass: the next one
-                // pulls it again.
-                for (layer, _) in &layers {
-                    store.remove_blob(&layer.digest);
-                }
-            }
-            files
-                .and_then(|files| sqlite::migrated(files, &temporary, &limits))
-                .map_err(PassError::at(Stage::Unpack))
+            unpacking.files(&temporary, &limits)
         })
         .await
+    }
+
+    /// What a revision is made of: what is read of the files while they are unpacked, or
+    /// the files. `known` finds what an earlier revision has.
+    pub(super) async fn read(
+        &self,
+        store: &Store,
+        limits: &Limits,
+        permit: &ReadPermit,
+        known: impl FnOnce() -> Option<KnownPieces> + Send + 'static,
+    ) -> Result<Content, PassError> {
+        let unpacking = self.unpacking(store.contents());
+        let (store, limits) = (store.clone(), limits.clone());
+        blocking_with_permit(Stage::Unpack, permit, move || {
+            let known = known();
+            let draft = Draft::beside(&store, known.as_ref(), |feed| {
+                let fed = unpacking.layers().feed(&unpacking.folder, &limits, feed);
+                fed.inspect_err(|error| unpacking.forget_unreadable(error))
+            })?;
+            if let Some((draft, ())) = draft {
+                return Ok(draft.into());
+            }
+            let mut files = unpacking.files(&store.temporary(), &limits)?;
+            files.known = known.map(Arc::new);
+            Ok(files.into())
+        })
+        .await
+    }
+
+    fn unpacking(&self, store: &Contents) -> Unpacking {
+        Unpacking {
+            store: store.clone(),
+            layers: self.layers.clone(),
+            covered: self.covered.len(),
+            folder: self.folder.clone(),
+        }
+    }
+}
+
+/// Unpacks an image. This blocks.
+struct Unpacking {
+    store: Contents,
+    layers: Vec<(Descriptor, PathBuf)>,
+    covered: usize,
+    folder: String,
+}
+
+impl Unpacking {
+    fn layers(&self) -> ImageLayers<'_> {
+        ImageLayers {
+            layers: &self.layers,
+            covered: self.covered,
+        }
+    }
+
+    fn files(&self, temporary: &Path, limits: &Limits) -> Result<CatalogFiles, PassError> {
+        let files = self.layers().files(&self.folder, limits, temporary);
+        files
+            .inspect_err(|error| self.forget_unreadable(error))
+            .and_then(|files| sqlite::migrated(files, temporary, limits))
+            .map_err(PassError::at(Stage::Unpack))
+    }
+
+    /// An unreadable blob must not fail every later pass: the next one pulls it again.
+    fn forget_unreadable(&self, error: &FilesError) {
+        if let FilesError::Unpack(UnpackError::Read { .. }) = error {
+            for (layer, _) in &self.layers {
+                self.store.remove_blob(&layer.digest);
+            }
+        }
     }
 }
 

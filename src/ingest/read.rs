@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::thread;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::answers::catalog::EncodedCatalog;
@@ -13,61 +12,73 @@ use crate::answers::grpc::encoder::Encoder;
 use crate::answers::{graphql, sizes};
 use crate::ingest::done::{Done, PIECE};
 use crate::ingest::files::CatalogFiles;
-use crate::ingest::ordered::ordered;
+use crate::ingest::ordered::{Ahead, Push, ordered};
+use crate::ingest::part::{Part, Text};
+use crate::snapshot::KnownPieces;
 use crate::store::{Base, Counts, Stored};
 use ::images::digest::Digest;
 use fbc::document::{Blobs, Defect, Located};
 use fbc::fields::{Fields, MAX_SCHEMAS};
 use fbc::graph;
 use fbc::problem::{Code, DocumentPosition, Problem, Severity, Subject};
-use fbc::read::{Format, Piece, Reader, pieces};
+use fbc::read::{Reader, pieces};
 
+/// The most threads that read.
+const MAX_WORKERS: usize = 4;
 /// The number of pieces by which workers may be ahead of the writer.
-const WINDOW: usize = 6;
+const WINDOW: usize = 12;
 /// The number of problems of documents that are kept.
 const MAX_PROBLEMS: usize = 10_000;
 /// The number of defects of blobs that are kept in full, and of blobs without a
 /// package: more than are ever listed.
 const MAX_DEFECTS: usize = 2 * graph::MAX_PROBLEMS;
 
-/// Reads the files and builds the graph. Each piece's bytes go to `sink`, in
-/// catalog order, which returns where they lie. `keep` says whether the next revision
-/// may copy what is made.
-pub(super) fn read<E>(
+/// Reads the files and builds the graph, as [`read_parts`].
+pub(super) fn read<E: Send>(
     files: &CatalogFiles,
     keep: bool,
-    mut sink: impl FnMut(&Done) -> Result<Base, E>,
+    sink: impl FnMut(&Done) -> Result<Base, E> + Send,
 ) -> Result<(EncodedCatalog, Counts), E> {
-    let mut collected = Collected {
-        paths: &files.paths,
-        ..Collected::default()
-    };
+    let known = files.known.as_deref();
+    let (read, ()) = read_parts(known, keep, sink, |push| push_files(files, push))?;
+    Ok(read)
+}
+
+/// Reads the pieces of all files, which `bring` pushes in catalog order, and builds the
+/// graph. What is made of each piece goes to `sink`, in this order, which returns where it
+/// lies. Pieces that are `known` are not read again. `keep` says whether the next revision
+/// may copy what is made.
+pub(super) fn read_parts<E: Send, R>(
+    known: Option<&KnownPieces>,
+    keep: bool,
+    mut sink: impl FnMut(&Done) -> Result<Base, E> + Send,
+    bring: impl FnOnce(&mut Push<'_, Part>) -> R,
+) -> Result<((EncodedCatalog, Counts), R), E> {
+    let mut collected = Collected::default();
     // Buffers that were written out. They are used again, since the first touch
     // of fresh memory is slow.
     let recycled: Mutex<Vec<Done>> = Mutex::default();
-    ordered(
-        pieces_of(files),
-        thread::available_parallelism()
-            .map_or(2, usize::from)
-            .min(4),
-        WINDOW,
+    let processors = thread::available_parallelism();
+    let ahead = Ahead {
+        workers: processors.map_or(2, usize::from).min(MAX_WORKERS),
+        window: WINDOW,
+    };
+    let brought = ordered(
+        ahead,
         Reader::default,
-        |reader, (file, piece, bytes, early)| {
-            let mut done = early.unwrap_or_else(|| {
-                let mut done = recycled.lock().pop().unwrap_or_default();
-                done.take(reader, &piece, &bytes, files.known.as_deref());
-                done
-            });
-            done.file = file;
+        |reader, Part { path, piece, text }| {
+            let mut done = recycled.lock().pop().unwrap_or_default();
+            done.take(reader, &piece, &text, known);
+            done.path = path;
             if !done.is_copied() {
                 store(&mut done);
             }
             if keep {
-                done.keep(&piece, &bytes);
+                done.keep(&piece, &text);
             }
             done
         },
-        |mut done| {
+        |mut done: Done| {
             let base = sink(&done)?;
             collected.take(&mut done, base);
             done.clear();
@@ -77,39 +88,26 @@ pub(super) fn read<E>(
             }
             Ok(())
         },
+        bring,
     )?;
-    Ok(collected.finish())
+    Ok((collected.finish(), brought))
 }
 
-/// The pieces of the files, and what was read of them early.
-fn pieces_of(
-    files: &CatalogFiles,
-) -> impl Iterator<Item = (u32, Piece, Bytes, Option<Done>)> + Send {
-    let CatalogFiles {
-        contents, early, ..
-    } = files;
-    (0_u32..).zip(contents).flat_map(move |(file, content)| {
-        // Of a file that was left out of the spool, the content is not there.
-        let copied = early.whole(file).map(|count| {
-            (0..count).map(move |number| {
-                let (range, format) = (0..0, Format::Json);
-                let none = Piece { range, format };
-                (file, none, Bytes::new(), early.take(file, number))
-            })
-        });
-        let read = copied.is_none().then(|| {
-            (0..)
-                .zip(pieces(content, PIECE))
-                .map(move |(number, piece)| {
-                    let bytes = content.slice(piece.range.clone());
-                    (file, piece, bytes, early.take(file, number))
-                })
-        });
-        copied
-            .into_iter()
-            .flatten()
-            .chain(read.into_iter().flatten())
-    })
+/// Pushes the pieces of files, until nobody takes them.
+pub(super) fn push_files(files: &CatalogFiles, push: &mut Push<'_, Part>) {
+    for (path, content) in files.paths.iter().zip(&files.contents) {
+        let mut path = Some(path.clone());
+        for piece in pieces(content, PIECE) {
+            let part = Part {
+                path: path.take(),
+                text: Text::Mapped(content.slice(piece.range.clone())),
+                piece,
+            };
+            if push(part).is_err() {
+                return;
+            }
+        }
+    }
 }
 
 /// Computes the values that are stored beside each line.
@@ -127,8 +125,9 @@ fn store(done: &mut Done) {
 
 /// Blobs and problems of the pieces so far, with places in the whole catalog.
 #[derive(Default)]
-struct Collected<'a> {
-    paths: &'a [String],
+struct Collected {
+    /// The paths of the files so far.
+    paths: Vec<String>,
     blobs: Blobs,
     messages: Vec<BundleMessage>,
     ends: Vec<CsvEnds>,
@@ -142,28 +141,28 @@ struct Collected<'a> {
     /// The numbers of defects, and of blobs without a package, so far.
     defects: usize,
     nameless: usize,
-    /// The file of the last piece, and the counts before the next one.
-    file: u32,
+    /// The counts before the next piece.
     next: Before,
 }
 
-impl Collected<'_> {
+impl Collected {
     fn take(&mut self, done: &mut Done, base: Base) {
-        if self.file != done.file {
-            self.file = done.file;
+        if let Some(path) = done.path.take() {
+            self.paths.push(path);
             (self.next.documents, self.next.line_ends) = (0, 0);
         }
+        let file = saturated(self.paths.len().saturating_sub(1));
         let before = self.next;
         let (output, encoder) = (&mut done.output, &mut done.encoder);
         let mut from = std::mem::take(&mut output.blobs);
         self.bound(&mut from, encoder);
         let into = &mut self.blobs;
         into.incomplete |= from.incomplete;
-        append(&mut into.packages, from.packages, before, done.file);
-        append(&mut into.channels, from.channels, before, done.file);
-        append(&mut into.deprecations, from.deprecations, before, done.file);
-        append(&mut into.lifecycles, from.lifecycles, before, done.file);
-        append(&mut into.bundles, from.bundles, before, done.file);
+        append(&mut into.packages, from.packages, before, file);
+        append(&mut into.channels, from.channels, before, file);
+        append(&mut into.deprecations, from.deprecations, before, file);
+        append(&mut into.lifecycles, from.lifecycles, before, file);
+        append(&mut into.bundles, from.bundles, before, file);
         for mut message in encoder.bundles.drain(..) {
             message.shift(base.messages, base.lines);
             self.messages.push(message);
@@ -174,10 +173,10 @@ impl Collected<'_> {
         }
         for (schema, (document, line)) in output.fields.first() {
             let known = self.schemas.len() >= MAX_SCHEMAS || self.schemas.contains_key(schema);
-            let file = self.paths.get(done.file as usize).filter(|_| !known);
-            self.schemas.extend(file.map(|file| {
+            let path = self.paths.last().filter(|_| !known);
+            self.schemas.extend(path.map(|path| {
                 let position = DocumentPosition {
-                    file: file.clone(),
+                    file: path.clone(),
                     document: before.documents + document,
                     line: before.line_ends + line,
                     column: None,
@@ -192,15 +191,12 @@ impl Collected<'_> {
                 self.worst_omitted = self.worst_omitted.max(Some(problem.severity));
                 continue;
             }
-            problem.position = self
-                .paths
-                .get(done.file as usize)
-                .map(|file| DocumentPosition {
-                    file: file.clone(),
-                    document: before.documents + spot.document + 1,
-                    line: before.line_ends + spot.line,
-                    column: spot.column,
-                });
+            problem.position = self.paths.last().map(|path| DocumentPosition {
+                file: path.clone(),
+                document: before.documents + spot.document + 1,
+                line: before.line_ends + spot.line,
+                column: spot.column,
+            });
             self.problems.push(problem);
         }
         let next = &mut self.next;
@@ -246,7 +242,7 @@ impl Collected<'_> {
     }
 
     fn finish(self) -> (EncodedCatalog, Counts) {
-        let (graph, found) = graph::build(&self.blobs, self.paths);
+        let (graph, found) = graph::build(&self.blobs, &self.paths);
         let mut problems = self.problems;
         if let Some(severity) = self.worst_omitted {
             problems.push(Problem {
@@ -287,7 +283,7 @@ impl Collected<'_> {
             &graph,
             &self.messages,
             &self.ends,
-            self.paths,
+            &self.paths,
         ));
         let catalog = EncodedCatalog {
             blobs: self.blobs,
@@ -339,55 +335,11 @@ fn saturated(count: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::files::FolderCopy;
-    use crate::ingest::folder_listing::FolderRules;
 
     #[test]
     fn a_message_is_dropped_with_its_blob() {
         let (mut blobs, mut messages) = (vec![1, 2, 3, 4], vec!["a", "b", "c", "d"]);
         retain(&mut blobs, &mut messages, |blob| blob % 2 == 0);
         assert_eq!((blobs, messages), (vec![2, 4], vec!["b", "d"]));
-    }
-
-    /// Whichever files the reader beside the copy gets to.
-    #[test]
-    fn what_is_read_early_is_what_is_read_otherwise() {
-        let folder = tempfile::tempdir().unwrap();
-        for number in 0..60 {
-            let name = format!("p{number:02}");
-            let documents = match number % 4 {
-                0 => format!("schema: olm.package\nname: {name}\n---\nname: nothing\n"),
-                1 => "{\"schema\":\"olm.package\",\"name\":7}\n{\"schema\"".into(),
-                _ => format!(
-                    "{{\"schema\":\"olm.package\",\"name\":\"{name}\"}}\n\n\
-                     {{\"schema\":\"olm.bundle\",\"package\":\"{name}\",\"name\":\"{name}.v1\",\
-                     \"text\":\"{}\"}}\n",
-                    "x".repeat(400_000 * (number % 3))
-                ),
-            };
-            let ending = ["yaml", "json", "json", "other"][number % 4];
-            let path = folder.path().join(format!("{name}.{ending}"));
-            std::fs::write(path, documents).unwrap();
-        }
-        let temporary = tempfile::tempdir().unwrap();
-        let rules = FolderRules::default();
-        let copy = FolderCopy::of(folder.path(), &rules, temporary.path(), None).unwrap();
-        let (_, early) = copy.files(folder.path(), temporary.path()).unwrap();
-        let plain = CatalogFiles::new(early.paths.clone(), early.contents.clone());
-        let [early, plain] = [early, plain].map(|files| {
-            let mut lines = Vec::new();
-            let sink = |done: &Done| {
-                lines.extend_from_slice(done.lines());
-                Ok::<_, std::convert::Infallible>(Base::default())
-            };
-            let Ok((catalog, counts)) = read(&files, false, sink);
-            let EncodedCatalog {
-                blobs, problems, ..
-            } = &catalog;
-            assert!(blobs.packages.len() >= 45, "{}", blobs.packages.len());
-            (lines, format!("{blobs:?} {problems:?} {counts:?}"))
-        });
-        assert!(early.0 == plain.0);
-        assert_eq!(early.1, plain.1);
     }
 }

@@ -27,8 +27,8 @@ pub(super) fn read_unchanged<T>(
 ) -> Result<T, FilesError> {
     let mut number = 1;
     loop {
-        if let Some(files) = attempt(number, root, rules, &mut read)? {
-            return Ok(files);
+        if let Some(read) = attempt(number, root, rules, &mut read)? {
+            return read;
         }
         wait_until_quiet(root, rules)?;
         number += 1;
@@ -42,16 +42,17 @@ pub(super) async fn read_unchanged_in_turns<T: Send + 'static>(
     mut permit: ReadPermit,
     root: &Path,
     rules: &FolderRules,
-    read: impl Fn() -> Result<T, FilesError> + Clone + Send + 'static,
+    read: impl Fn() -> Result<T, PassError> + Clone + Send + 'static,
 ) -> Result<(T, ReadPermit), PassError> {
     let mut number = 1;
     loop {
         let (folder, own, read) = (root.to_owned(), rules.clone(), read.clone());
         let reading = blocking_with_permit(Stage::Unpack, &permit, move || {
-            attempt(number, &folder, &own, read).map_err(PassError::at(Stage::Unpack))
+            let attempted = attempt(number, &folder, &own, read);
+            attempted.map_err(PassError::at(Stage::Unpack))?.transpose()
         });
-        if let Some(files) = reading.await? {
-            return Ok((files, permit));
+        if let Some(read) = reading.await? {
+            return Ok((read, permit));
         }
         drop(permit);
         let (folder, own) = (root.to_owned(), rules.clone());
@@ -69,15 +70,15 @@ fn attempt<T>(
     number: usize,
     root: &Path,
     rules: &FolderRules,
-    read: impl FnOnce() -> Result<T, FilesError>,
+    read: impl FnOnce() -> T,
 ) -> Result<Option<T>, FilesError> {
     let before = FolderState::at(root, rules);
-    let files = read();
+    let read = read();
     match (before, FolderState::at(root, rules)) {
-        (Ok(before), Ok(after)) if before == after => files.map(Some),
+        (Ok(before), Ok(after)) if before == after => Ok(Some(read)),
         (_, after) if number == MAX_ATTEMPTS => {
             after?.refused(root, rules)?;
-            files.map(Some)
+            Ok(Some(read))
         }
         _ => Ok(None),
     }

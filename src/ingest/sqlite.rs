@@ -15,7 +15,7 @@ use ::images::digest::Digest;
 use ::images::layers::Limits;
 
 /// The first bytes of a database.
-const MAGIC: &[u8] = b"SQLite format 3\0";
+pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// The files under a folder on disk, or the one file, and the digest of their
 /// copy. A folder that changes during every attempt is refused. A database becomes
@@ -25,7 +25,7 @@ pub(super) fn of_folder(
     rules: &FolderRules,
     temporary: &Path,
 ) -> Result<(Digest, CatalogFiles), FilesError> {
-    let copy = read_unchanged(root, rules, || FolderCopy::of(root, rules, temporary, None))?;
+    let copy = read_unchanged(root, rules, || FolderCopy::of(root, rules, temporary))?;
     of_copy(copy, root, rules, temporary)
 }
 

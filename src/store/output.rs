@@ -34,6 +34,8 @@ struct State {
 
 /// Bytes between two syncs.
 const FLUSH: u64 = 16 << 20;
+/// The files that may wait for a sync.
+const WAITING: usize = 4;
 
 /// Syncs files on a thread of its own, which ends with the last clone.
 #[derive(Clone)]
@@ -41,7 +43,7 @@ pub(super) struct Flusher(SyncSender<Arc<File>>);
 
 impl Flusher {
     pub(super) fn start() -> Self {
-        let (sender, files) = sync_channel::<Arc<File>>(2);
+        let (sender, files) = sync_channel::<Arc<File>>(WAITING);
         thread::spawn(move || {
             for file in files {
                 // The last sync of the file reports the same error.
@@ -90,6 +92,12 @@ impl Output {
             state.flushed = state.length;
         }
         Ok(())
+    }
+
+    /// Lets the disk take what was written so far, while others go on.
+    pub(super) fn sync_later(&self) {
+        // A busy flusher leaves it to the sync at the end.
+        let _ = self.flusher.0.try_send(self.file.clone());
     }
 
     /// Waits until the disk has all bytes so far.

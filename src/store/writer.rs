@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use bytes::Bytes;
 use indexmap::IndexSet;
@@ -190,6 +192,13 @@ impl RevisionWriter {
         kept
     }
 
+    /// Says that no more pieces will be appended: the disk takes them from now on.
+    pub fn end_pieces(&self) {
+        for output in [&self.metas, &self.messages, &self.pieces] {
+            output.sync_later();
+        }
+    }
+
     /// How many metas were appended. The limits of a catalog's files keep it far
     /// below the end of `u32`.
     pub fn metas(&self) -> u32 {
@@ -236,20 +245,27 @@ impl RevisionWriter {
             path: path.clone(),
             reason: format!("it cannot be encoded: {error}"),
         })?;
-        let mut file = File::create_new(&path).map_err(DiskError::at("create", &path))?;
-        file.write_all(&bytes)
-            .and_then(|()| protect(&file))
-            .and_then(|()| file.sync_data())
-            .map_err(DiskError::at("write", &path))?;
-        let mut sums = BTreeMap::from([(INDEX.to_owned(), Summing::of(&bytes))]);
-        for (name, output) in [
+        let outputs = [
             (METAS, &self.metas),
             (MESSAGES, &self.messages),
             (QUERIES, &self.queries),
             (PIECES, &self.pieces),
-        ] {
-            sums.insert(name.to_owned(), output.finish()?);
-        }
+        ];
+        // Beside each other: the disk takes several files in the time of one.
+        let sums = thread::scope(|scope| {
+            let finishing = outputs.map(|(name, output)| {
+                let finishing = scope.spawn(|| output.finish());
+                (name, finishing)
+            });
+            write_index(&path, &bytes)?;
+            let mut sums = BTreeMap::from([(INDEX.to_owned(), Summing::of(&bytes))]);
+            for (name, finishing) in finishing {
+                let finished = finishing.join();
+                let sum = finished.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                sums.insert(name.to_owned(), sum);
+            }
+            Ok::<_, StoreError>(sums)
+        })?;
         sync_folder(self.folder.path())?;
         Ok(Finished {
             folder: self.folder,
@@ -259,4 +275,13 @@ impl RevisionWriter {
             outline: None,
         })
     }
+}
+
+fn write_index(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let mut file = File::create_new(path).map_err(DiskError::at("create", path))?;
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| protect(&file))
+        .and_then(|()| file.sync_data());
+    Ok(written.map_err(DiskError::at("write", path))?)
 }

@@ -401,7 +401,7 @@ impl Catalog {
     /// only named there.
     pub(super) fn read(
         &self,
-        sink: impl FnMut(u32, &Meta, &[u8]) -> io::Result<()>,
+        sink: impl FnMut(u32, &Meta, &[u8]) -> io::Result<()> + Send,
     ) -> Result<Reading, Failure> {
         let waiting = progress::Line::waiting("reading");
         let reading = self

@@ -13,11 +13,12 @@ use crate::ingest::archive::scan::{
     Depth, damaged, digest_named, name_of, no_archive, open, pieces, scan,
 };
 use crate::ingest::error::{PassError, Stage};
+use crate::ingest::files::ImageLayers;
 use crate::ingest::followed::OnInvalid;
 use crate::ingest::labels::catalog_path;
 use crate::ingest::make_revision::write_revision;
+use crate::ingest::sqlite;
 use crate::ingest::stages::StageTracker;
-use crate::ingest::{files, sqlite};
 use crate::name::CatalogName;
 use crate::store::{
     BlobPin, CacheLimits, Counts, DiskError, Finished, Image, ImageKind, Import, NewRevision,
@@ -372,7 +373,11 @@ fn read(
     }
     let no_files = |error| failed(PassError::at(Stage::Unpack)(error));
     let temporary = store.temporary();
-    let files = files::of_image(&layers, 0, folder, limits, &temporary, None).map_err(no_files)?;
+    let layers = ImageLayers {
+        layers: &layers,
+        covered: 0,
+    };
+    let files = layers.files(folder, limits, &temporary).map_err(no_files)?;
     let files = sqlite::migrated(files, &temporary, limits).map_err(no_files)?;
     unpacked()?;
     let stages = StageTracker::at(Stage::Read);

@@ -31,7 +31,7 @@ use blobs::{read_channel, read_deprecations, read_package};
 use head::{CORRECT, Head, read_head};
 use output::saturated;
 pub use output::{Meta, Output, Spot};
-pub use pieces::{Format, Piece, Pieces, pieces};
+pub use pieces::{Cutter, Format, Piece, Pieces, pieces};
 use unreadable::{Unreadable, blanks, empty, ignored, lines, refuse};
 
 /// Reads pieces, and keeps its scratch memory from one to the next.

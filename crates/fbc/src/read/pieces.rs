@@ -37,16 +37,10 @@ pub enum Format {
 /// Apart from its first two objects, the file is read only up to the end of the
 /// next piece.
 pub fn pieces(content: &[u8], target: usize) -> Pieces<'_> {
-    let cut = if content.trim_ascii_start().starts_with(b"{") {
-        Cut::Undecided
-    } else {
-        Cut::Yaml(Box::new(yaml::documents(content)))
-    };
     Pieces {
         content,
-        target,
         start: Some(0),
-        cut,
+        cutter: Cutter::new(target),
     }
 }
 
@@ -54,17 +48,9 @@ pub fn pieces(content: &[u8], target: usize) -> Pieces<'_> {
 #[derive(Clone, Debug)]
 pub struct Pieces<'a> {
     content: &'a [u8],
-    target: usize,
     /// Where the next piece starts.
     start: Option<usize>,
-    cut: Cut<'a>,
-}
-
-#[derive(Clone, Debug)]
-enum Cut<'a> {
-    Json,
-    Undecided,
-    Yaml(Box<yaml::Documents<'a>>),
+    cutter: Cutter,
 }
 
 impl Iterator for Pieces<'_> {
@@ -72,25 +58,95 @@ impl Iterator for Pieces<'_> {
 
     fn next(&mut self) -> Option<Piece> {
         let start = self.start?;
-        let from = start.saturating_add(self.target);
-        // A file of one piece is read only once.
-        if let Cut::Undecided = self.cut
-            && json_cut(self.content, from).is_some()
-            && begins_with_two_objects(self.content)
-        {
-            self.cut = Cut::Json;
+        let rest = self.content.get(start..)?;
+        let Piece { range, format } = self.cutter.last(rest);
+        let end = start + range.end;
+        self.start = (end < self.content.len()).then_some(end);
+        Some(Piece {
+            range: start..end,
+            format,
+        })
+    }
+}
+
+/// Cuts one file into the same pieces as [`pieces`] while its bytes arrive.
+///
+/// ```
+/// use fbc::read::Cutter;
+///
+/// let mut cutter = Cutter::new(1);
+/// let mut file = b"{\"a\":1}\n{\"a\":2}\n{\"a\"".to_vec();
+/// let piece = cutter.next(&file).unwrap();
+/// assert_eq!(&file[piece.range.clone()], b"{\"a\":1}\n");
+/// file.drain(piece.range);
+/// assert_eq!(cutter.next(&file).unwrap().range, 0..8);
+/// file.drain(..8);
+/// assert_eq!(cutter.next(&file), None);
+/// file.extend(b":3}");
+/// assert_eq!(cutter.last(&file).range, 0..7);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cutter {
+    target: usize,
+    /// Known once the first piece ends.
+    format: Option<Format>,
+    /// The number of bytes from which another search is worth it.
+    wanted: usize,
+}
+
+impl Cutter {
+    /// Cuts a file into pieces of at least `target` bytes.
+    pub fn new(target: usize) -> Self {
+        Self {
+            target,
+            format: None,
+            wanted: target,
         }
-        let format;
-        (format, self.start) = match &mut self.cut {
-            Cut::Json => (Format::Json, json_cut(self.content, from)),
-            Cut::Undecided => (Format::Undecided, None),
-            Cut::Yaml(documents) => {
-                let mut starts = documents.map(|document| document.offset);
-                (Format::Yaml, starts.find(|offset| *offset >= from.max(1)))
+    }
+
+    /// The next piece, at the start of `bytes`: these follow the piece before, and
+    /// more of them may follow. `None` when more are needed to tell where it ends.
+    pub fn next(&mut self, bytes: &[u8]) -> Option<Piece> {
+        if bytes.len() < self.wanted {
+            return None;
+        }
+        let piece = self.cut(bytes);
+        self.wanted = match piece {
+            Some(_) => self.target,
+            // Large documents are not searched at each byte.
+            None if self.format.is_some() => bytes.len() + self.target / 4,
+            None => bytes.len().saturating_mul(2),
+        };
+        piece
+    }
+
+    /// The next piece, at the start of `bytes`, which reach to the end of the file.
+    pub fn last(&mut self, bytes: &[u8]) -> Piece {
+        self.cut(bytes).unwrap_or_else(|| Piece {
+            range: 0..bytes.len(),
+            format: self.format.unwrap_or_else(|| first_format(bytes)),
+        })
+    }
+
+    /// The piece that ends within these bytes.
+    fn cut(&mut self, bytes: &[u8]) -> Option<Piece> {
+        let format = self.format.unwrap_or_else(|| first_format(bytes));
+        let end = match format {
+            Format::Json | Format::Undecided => json_cut(bytes, self.target)?,
+            Format::Yaml => {
+                let mut starts = yaml::documents(bytes).map(|document| document.offset);
+                starts.find(|offset| *offset >= self.target.max(1))?
             }
         };
+        let format = match format {
+            // A file of one piece is read only once.
+            Format::Undecided if !begins_with_two_objects(bytes) => return None,
+            Format::Undecided => Format::Json,
+            decided => decided,
+        };
+        self.format = Some(format);
         Some(Piece {
-            range: start..self.start.unwrap_or(self.content.len()),
+            range: 0..end,
             format,
         })
     }
@@ -100,6 +156,15 @@ impl Iterator for Pieces<'_> {
 fn json_cut(content: &[u8], from: usize) -> Option<usize> {
     let found = memchr::memmem::find(content.get(from..)?, b"}\n{")?;
     Some(from + found + 2)
+}
+
+/// The notation of a file with this beginning, as far as that shows it.
+fn first_format(content: &[u8]) -> Format {
+    if content.trim_ascii_start().starts_with(b"{") {
+        Format::Undecided
+    } else {
+        Format::Yaml
+    }
 }
 
 fn begins_with_two_objects(content: &[u8]) -> bool {

@@ -7,12 +7,13 @@ use crate::layers::error::{EntryError, Exceeded, LayerRejection, UnpackError};
 use crate::layers::limits::{Budget, Limits};
 use crate::layers::path::{SEPARATOR, shown, split_last, write_key};
 use crate::layers::scope::Scope;
-use crate::layers::spool::Spool;
+use crate::layers::spool::Contents;
 use crate::layers::tar_entries::{EntryKind, Fault, TarEntries, TarEntry, TarSource};
 use crate::layers::tree::{ImageTree, NodeKind};
 use crate::layers::whiteout::{BOOKKEEPING, WHITEOUT, Whiteout, whiteout};
 
-/// Applies the layer number `index` to `tree`, and its contents to `spool`.
+/// Applies the layer number `index` to `tree`, and its contents to
+/// `contents`.
 pub(super) fn apply_layer<R: Read>(
     layer: Layer<R>,
     index: usize,
@@ -20,7 +21,7 @@ pub(super) fn apply_layer<R: Read>(
     limits: &Limits,
     budget: &mut Budget,
     tree: &mut ImageTree,
-    spool: &mut Spool<'_>,
+    contents: &mut Contents<'_>,
 ) -> Result<(), UnpackError> {
     let Layer { name, reader } = layer;
     let source = decompress(&name, reader)?;
@@ -31,7 +32,7 @@ pub(super) fn apply_layer<R: Read>(
         scope,
         limits,
         tree,
-        spool,
+        contents,
     };
     // The key is reused: irrelevant entries allocate nothing.
     let mut key = Vec::new();
@@ -46,13 +47,13 @@ pub(super) fn apply_layer<R: Read>(
 }
 
 /// The target of a layer.
-struct Target<'a, 'f> {
+struct Target<'a, 'c> {
     name: &'a str,
     index: usize,
     scope: &'a Scope,
     limits: &'a Limits,
     tree: &'a mut ImageTree,
-    spool: &'a mut Spool<'f>,
+    contents: &'a mut Contents<'c>,
 }
 
 impl Target<'_, '_> {
@@ -114,7 +115,7 @@ impl Target<'_, '_> {
         let wanted = self.scope.holds(key.as_bytes());
         let kind = match entry.kind {
             EntryKind::Folder => NodeKind::Folder,
-            EntryKind::File if wanted => self.spool(archive, key, entry.size)?,
+            EntryKind::File if wanted => self.append(archive, key, entry.size)?,
             EntryKind::Hardlink if wanted => match self.hardlink(archive.link()) {
                 Ok(kind) => kind,
                 Err(rejection) => return rejected(self, rejection),
@@ -123,7 +124,7 @@ impl Target<'_, '_> {
                 let size = archive
                     .open_sparse()
                     .map_err(|fault| self.fault(fault, archive.path()))?;
-                self.spool(archive, key, size)?
+                self.append(archive, key, size)?
             }
             EntryKind::UnknownSparse if wanted => return rejected(self, LayerRejection::Sparse),
             EntryKind::File
@@ -161,27 +162,25 @@ impl Target<'_, '_> {
         }
     }
 
-    /// Appends the current entry's contents to the spool file.
-    fn spool<S: TarSource>(
+    /// Appends the current entry's contents.
+    fn append<S: TarSource>(
         &mut self,
         archive: &mut TarEntries<'_, S>,
         key: &str,
         size: u64,
     ) -> Result<NodeKind, UnpackError> {
-        let offset = self.spool.position();
+        let offset = self.contents.position();
         let limit = self.limits.folder_bytes;
         // Checked before a byte is written.
         if offset.checked_add(size).is_none_or(|end| end > limit) {
             return Err(self.exceeded(Exceeded::FolderBytes(limit), archive.path()));
         }
-        let name = self.name;
-        self.spool.append(|buffer| {
+        let (name, path) = (self.name, self.scope.relative(key));
+        self.contents.append(&path, |buffer| {
             archive
                 .read(buffer)
                 .map_err(|fault| fault_of(name, archive.path(), fault))
         })?;
-        let name = key.rsplit(SEPARATOR).next().unwrap_or_default();
-        self.spool.end(name, offset);
         Ok(NodeKind::File { offset, size })
     }
 

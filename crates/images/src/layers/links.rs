@@ -3,7 +3,7 @@
 
 use crate::layers::error::{EntryError, Exceeded, LayerRejection, UnpackError};
 use crate::layers::limits::Limits;
-use crate::layers::path::{SEPARATOR, is_within, join, parent, push, shown, shown_key, split_last};
+use crate::layers::path::{SEPARATOR, is_within, join, parent, push, relative, shown, shown_key};
 use crate::layers::scope::Scope;
 use crate::layers::tree::{ImageTree, Node, NodeKind};
 
@@ -92,13 +92,12 @@ pub(super) fn pick(
                 limits.folder_bytes,
             ))));
         }
-        let name = if is_file {
-            last_name(label)
-        } else {
-            below(key, &folder)
-        };
         files.push(UnpackedFile {
-            path: name.replace(SEPARATOR, "/"),
+            path: if is_file {
+                relative(label, label)
+            } else {
+                relative(key, &folder)
+            },
             offset,
             size,
         });
@@ -224,15 +223,4 @@ fn missing(key: &str) -> UnpackError {
 /// The name of the layer of a node.
 fn layer_name<'l>(layers: &'l [String], node: &Node) -> &'l str {
     layers.get(node.layer).map_or("", String::as_str)
-}
-
-/// The part of `key` below `folder`.
-fn below<'k>(key: &'k str, folder: &str) -> &'k str {
-    key.strip_prefix(folder)
-        .unwrap_or(key)
-        .trim_start_matches(SEPARATOR)
-}
-
-fn last_name(key: &str) -> &str {
-    split_last(key.as_bytes()).map_or("", |(folder, _)| below(key, &key[..folder.len()]))
 }

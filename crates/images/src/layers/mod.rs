@@ -40,8 +40,8 @@ pub use error::{Damage, Exceeded, LayerRejection, UnpackError};
 pub use limits::Limits;
 pub use links::UnpackedFile;
 pub use path::walk_order;
-pub use spool::SpoolFile;
-pub use unpack::unpack;
+pub use spool::{ContentSink, SpoolFile};
+pub use unpack::{unpack, unpack_into};
 
 pub(crate) use compression::{MAGIC, compression};
 pub(crate) use limits::Budget;

@@ -49,6 +49,17 @@ pub(super) fn write_key(path: &[u8], key: &mut Vec<u8>) -> Result<(), LayerRejec
     Ok(())
 }
 
+/// The path of `key` relative to `folder`, with `/` between names; the name, if the
+/// folder is the file itself.
+pub(super) fn relative(key: &str, folder: &str) -> String {
+    let below = match key.strip_prefix(folder) {
+        Some("") => key.rsplit(SEPARATOR).next().unwrap_or_default(),
+        Some(below) => below.trim_start_matches(SEPARATOR),
+        None => key,
+    };
+    below.replace(SEPARATOR, "/")
+}
+
 /// The key of `name` in the folder `folder`.
 pub(super) fn join(folder: &str, name: &str) -> String {
     let mut key = String::with_capacity(folder.len() + 1 + name.len());

@@ -2,7 +2,7 @@
 
 use crate::layers::error::{LayerRejection, UnpackError};
 use crate::layers::limits::Limits;
-use crate::layers::path::{is_within, shown, write_key};
+use crate::layers::path::{is_within, relative, shown, write_key};
 
 /// The folder, and the targets of its symlinks so far.
 #[derive(Debug)]
@@ -47,6 +47,13 @@ impl Scope {
         self.folders
             .iter()
             .any(|folder| is_within(key, folder.as_bytes()))
+    }
+
+    /// The path of contents that are kept, relative to the folder that has them.
+    pub(super) fn relative(&self, key: &str) -> String {
+        let holds = |folder: &&String| is_within(key.as_bytes(), folder.as_bytes());
+        let folder = self.folders.iter().find(holds);
+        relative(key, folder.map_or("", String::as_str))
     }
 
     /// Whether the entry at `key` can affect the folder: it is in the folder, or

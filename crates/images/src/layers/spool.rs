@@ -1,24 +1,40 @@
-//! The file with all contents.
+//! Where the contents of files go.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write};
-use std::ops::Range;
 
 use crate::layers::error::UnpackError;
 
 /// The size of the buffer, in bytes.
 const BUFFER: usize = 256 * 1024;
-/// The most files in one buffer that are told of.
-const TOLD: usize = 1 << 10;
 
-/// A file that file contents are unpacked into.
-pub trait SpoolFile: Write {
+/// Takes the contents of files, one file after the other, in the order of the layers.
+/// A later entry or layer may replace or hide a file.
+pub trait ContentSink {
     /// Removes all contents: unpacking starts again.
     fn clear(&mut self) -> io::Result<()>;
 
-    /// These bytes, which were written, are the contents of a file of this name. Not
-    /// every file is told of, and a later entry or layer may replace or hide this one.
-    fn holds(&mut self, _name: &str, _range: Range<u64>) {}
+    /// The contents of a file follow. `path` is relative to the folder, with `/`
+    /// between names; or the name, if the folder is a file itself.
+    fn begin(&mut self, path: &str) -> io::Result<()>;
+
+    /// Room for the next bytes of the file; never empty.
+    fn room(&mut self) -> io::Result<&mut [u8]>;
+
+    /// The first bytes of the room are the next ones of the file.
+    fn advance(&mut self, count: usize) -> io::Result<()>;
+
+    /// The file is complete.
+    fn end(&mut self) -> io::Result<()>;
+
+    /// There are no more files, unless [`Self::clear`] follows.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+/// A file that all contents are written to, one after the other.
+pub trait SpoolFile: Write {
+    /// Removes all contents.
+    fn clear(&mut self) -> io::Result<()>;
 }
 
 impl SpoolFile for File {
@@ -28,15 +44,11 @@ impl SpoolFile for File {
     }
 }
 
-/// Appends contents to a file in large writes. Contents are read directly into
-/// its buffer, without a copy.
+/// Appends contents to a file in large writes.
 pub(super) struct Spool<'a> {
     file: &'a mut dyn SpoolFile,
     buffer: Box<[u8]>,
     filled: usize,
-    written: u64,
-    /// Files that end in the buffer.
-    ended: Vec<(String, Range<u64>)>,
 }
 
 impl<'a> Spool<'a> {
@@ -45,58 +57,87 @@ impl<'a> Spool<'a> {
             file,
             buffer: vec![0; BUFFER].into_boxed_slice(),
             filled: 0,
-            written: 0,
-            ended: Vec::new(),
         }
+    }
+}
+
+impl ContentSink for Spool<'_> {
+    fn clear(&mut self) -> io::Result<()> {
+        self.filled = 0;
+        self.file.clear()
+    }
+
+    fn begin(&mut self, _path: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn room(&mut self) -> io::Result<&mut [u8]> {
+        if self.filled == self.buffer.len() {
+            self.finish()?;
+        }
+        Ok(&mut self.buffer[self.filled..])
+    }
+
+    fn advance(&mut self, count: usize) -> io::Result<()> {
+        self.filled += count;
+        Ok(())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.file.write_all(&self.buffer[..self.filled])?;
+        self.filled = 0;
+        Ok(())
+    }
+}
+
+/// The contents of all files, with the position of each.
+pub(super) struct Contents<'a> {
+    sink: &'a mut dyn ContentSink,
+    written: u64,
+}
+
+impl<'a> Contents<'a> {
+    pub(super) fn new(sink: &'a mut dyn ContentSink) -> Self {
+        Self { sink, written: 0 }
     }
 
     /// Removes all contents.
     pub(super) fn restart(&mut self) -> Result<(), UnpackError> {
-        self.filled = 0;
         self.written = 0;
-        self.ended.clear();
-        self.file.clear().map_err(UnpackError::Spool)
+        self.sink.clear().map_err(UnpackError::Spool)
     }
 
     /// The position of the next byte.
     pub(super) fn position(&self) -> u64 {
-        self.written + self.filled as u64
+        self.written
     }
 
-    /// Appends the bytes that `read` writes into buffers, until it writes none.
+    /// Appends a file: the bytes that `read` writes into buffers, until it writes
+    /// none.
     pub(super) fn append(
         &mut self,
+        path: &str,
         mut read: impl FnMut(&mut [u8]) -> Result<usize, UnpackError>,
     ) -> Result<(), UnpackError> {
+        self.sink.begin(path).map_err(UnpackError::Spool)?;
         loop {
-            if self.filled == self.buffer.len() {
-                self.flush()?;
-            }
-            match read(&mut self.buffer[self.filled..])? {
-                0 => return Ok(()),
-                count => self.filled += count,
+            let room = self.sink.room().map_err(UnpackError::Spool)?;
+            match read(room)? {
+                0 => return self.sink.end().map_err(UnpackError::Spool),
+                count => {
+                    self.sink.advance(count).map_err(UnpackError::Spool)?;
+                    self.written += count as u64;
+                }
             }
         }
     }
 
-    /// Notes that the contents of a file which began at `start` are complete.
-    pub(super) fn end(&mut self, name: &str, start: u64) {
-        let range = start..self.position();
-        if !range.is_empty() && self.ended.len() < TOLD {
-            self.ended.push((name.to_owned(), range));
-        }
-    }
-
-    /// Writes the buffer to the file.
-    pub(super) fn flush(&mut self) -> Result<(), UnpackError> {
-        self.file
-            .write_all(&self.buffer[..self.filled])
-            .map_err(UnpackError::Spool)?;
-        self.written += self.filled as u64;
-        self.filled = 0;
-        for (name, range) in self.ended.drain(..) {
-            self.file.holds(&name, range);
-        }
-        Ok(())
+    /// Ends all contents.
+    pub(super) fn finish(&mut self) -> Result<(), UnpackError> {
+        self.sink.finish().map_err(UnpackError::Spool)
     }
 }

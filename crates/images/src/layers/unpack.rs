@@ -10,7 +10,7 @@ use crate::layers::limits::{Budget, Limits};
 use crate::layers::links::{self, Picked, UnpackedFile};
 use crate::layers::path::shown_key;
 use crate::layers::scope::Scope;
-use crate::layers::spool::{Spool, SpoolFile};
+use crate::layers::spool::{ContentSink, Contents, Spool, SpoolFile};
 use crate::layers::tree::ImageTree;
 
 /// How often all layers are read for a folder behind symlinks.
@@ -27,15 +27,27 @@ const MAX_ROUNDS: usize = 8;
 /// emptied first. After an error its content is undefined.
 pub fn unpack<R: Read>(
     layers: Range<usize>,
-    mut open: impl FnMut(usize) -> io::Result<Layer<R>>,
+    open: impl FnMut(usize) -> io::Result<Layer<R>>,
     folder: &str,
     limits: &Limits,
     spool: &mut dyn SpoolFile,
 ) -> Result<Vec<UnpackedFile>, UnpackError> {
+    unpack_into(layers, open, folder, limits, &mut Spool::new(spool))
+}
+
+/// As [`unpack`], with the contents of files in any place, such as memory. Offsets
+/// count the bytes since the sink was last cleared.
+pub fn unpack_into<R: Read>(
+    layers: Range<usize>,
+    mut open: impl FnMut(usize) -> io::Result<Layer<R>>,
+    folder: &str,
+    limits: &Limits,
+    sink: &mut dyn ContentSink,
+) -> Result<Vec<UnpackedFile>, UnpackError> {
     let mut scope = Scope::new(folder, limits)?;
-    let mut spool = Spool::new(spool);
+    let mut contents = Contents::new(sink);
     for _ in 0..MAX_ROUNDS {
-        spool.restart()?;
+        contents.restart()?;
         let mut tree = ImageTree::new(limits.files);
         let mut budget = Budget::default();
         let mut names = Vec::new();
@@ -49,10 +61,10 @@ pub fn unpack<R: Read>(
                 limits,
                 &mut budget,
                 &mut tree,
-                &mut spool,
+                &mut contents,
             )?;
         }
-        spool.flush()?;
+        contents.finish()?;
         match links::pick(&tree, &scope, &names, limits)? {
             Picked::Files(files) => return Ok(files),
             // Only the requested folder is covered, not its target.

@@ -9,10 +9,40 @@ use crate::read::*;
 fn read(content: &[u8], target: usize) -> Output {
     let mut out = Output::default();
     let mut reader = Reader::default();
+    for step in [1, 7, content.len().max(1)] {
+        let all: Vec<Piece> = pieces(content, target).collect();
+        assert_eq!(
+            arriving(content, target, step),
+            all,
+            "{step} bytes at a time"
+        );
+    }
     for piece in pieces(content, target) {
         reader.read(&piece, &content[piece.range.clone()], 0, &mut out, &mut ());
     }
     out
+}
+
+/// The pieces of a file of which so many bytes arrive at a time.
+fn arriving(content: &[u8], target: usize, step: usize) -> Vec<Piece> {
+    let (mut cutter, mut cut, mut start) = (Cutter::new(target), Vec::new(), 0);
+    let mut take = |start: &mut usize, piece: Piece| {
+        let range = *start + piece.range.start..*start + piece.range.end;
+        *start = range.end;
+        cut.push(Piece { range, ..piece });
+    };
+    for end in (0..=content.len()).step_by(step) {
+        while let Some(piece) = cutter.next(&content[start..end]) {
+            take(&mut start, piece);
+        }
+    }
+    loop {
+        let piece = cutter.last(&content[start..]);
+        take(&mut start, piece);
+        if start == content.len() {
+            return cut;
+        }
+    }
 }
 
 fn findings(out: &Output) -> Vec<(Code, u32)> {

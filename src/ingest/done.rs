@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::answers::grpc::encoder::Encoder;
 use crate::ingest::kept;
-use crate::snapshot::KnownPieces;
+use crate::snapshot::{KnownPiece, KnownPieces};
 use crate::store::{Kept, Made, PieceKey, Stored};
 use fbc::read::{Format, Output, Piece, Reader};
 
@@ -49,12 +49,22 @@ impl Done {
         bytes: &[u8],
         known: Option<&KnownPieces>,
     ) -> bool {
-        let Some(known) = known else {
-            return false;
+        known.is_some_and(|known| {
+            let found = known.find(&self.key(piece, bytes));
+            found.is_some_and(|found| self.copy(found))
+        })
+    }
+
+    /// What an earlier revision has of the piece with a key.
+    pub(super) fn of_known(key: PieceKey, known: &KnownPieces) -> Option<Self> {
+        let mut done = Self {
+            key: Some(key),
+            ..Self::default()
         };
-        let Some(found) = known.find(&self.key(piece, bytes)) else {
-            return false;
-        };
+        done.copy(known.find(&key)?).then_some(done)
+    }
+
+    fn copy(&mut self, found: KnownPiece<'_>) -> bool {
         let Some(kept::Content {
             output,
             bundles,
@@ -103,6 +113,11 @@ impl Done {
         );
     }
 
+    /// The key by which the next revision finds it, if it may copy it.
+    pub(super) fn kept_key(&self) -> Option<PieceKey> {
+        self.key.filter(|_| !self.content.is_empty())
+    }
+
     fn key(&mut self, piece: &Piece, bytes: &[u8]) -> PieceKey {
         let notation = match piece.format {
             Format::Json => 0,
@@ -128,7 +143,7 @@ impl Done {
             Some([_, messages]) => messages,
             None => &self.encoder.messages[..],
         };
-        let key = self.key.filter(|_| !self.content.is_empty());
+        let key = self.kept_key();
         Made {
             lines: self.lines(),
             messages,

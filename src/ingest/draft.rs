@@ -16,7 +16,7 @@ use crate::ingest::part::Part;
 use crate::ingest::read::{push_files, read_parts};
 use crate::ingest::stages::observe;
 use crate::snapshot::KnownPieces;
-use crate::store::{Counts, RevisionWriter, Store};
+use crate::store::{Counts, PieceKey, RevisionWriter, Store};
 use ::images::digest::Digest;
 
 /// What files become: their lines and messages are written, the rest is in memory. It
@@ -27,6 +27,8 @@ pub(super) struct Draft {
     pub(super) counts: Counts,
     /// The digests of the lines of bundles, by the number of the meta.
     pub(super) digests: HashMap<u32, Digest>,
+    /// Of each file, the keys of its pieces, if the next revision may copy all of them.
+    pub(super) pieces: Vec<Option<Vec<PieceKey>>>,
 }
 
 impl Draft {
@@ -74,7 +76,17 @@ impl Draft {
         writer.keep_pieces(&kept::program()).map_err(&failed)?;
         let mut digests = HashMap::new();
         let mut metas = 0;
+        let mut pieces: Vec<Option<Vec<PieceKey>>> = Vec::new();
         let sink = |done: &Done| {
+            if done.path.is_some() {
+                pieces.push(Some(Vec::new()));
+            }
+            if let Some(of_file) = pieces.last_mut() {
+                match (of_file.as_mut(), done.kept_key()) {
+                    (Some(keys), Some(key)) => keys.push(key),
+                    _ => *of_file = None,
+                }
+            }
             for (meta, stored) in done.output.metas.iter().zip(&done.stored) {
                 if meta.schema() == "olm.bundle" {
                     digests.insert(metas, stored.digest);
@@ -91,6 +103,7 @@ impl Draft {
             catalog,
             counts,
             digests,
+            pieces,
         };
         Ok((draft, brought))
     }
@@ -103,9 +116,10 @@ mod tests {
 
     use super::*;
     use crate::ingest::OnInvalid;
-    use crate::ingest::files::{FolderCopy, ImageLayers, feed_folder};
+    use crate::ingest::files::{FolderCopy, FolderFiles, ImageLayers};
     use crate::ingest::folder_listing::FolderRules;
     use crate::ingest::make_revision::{Content, write_revision};
+    use crate::ingest::read_files::ReadFiles;
     use crate::ingest::stages::StageTracker;
     use ::images::Descriptor;
     use ::images::layers::Limits;
@@ -269,11 +283,16 @@ mod tests {
         }
         let rules = FolderRules::default();
         let compare = |root: &Path| {
-            let feed = |feed: &mut Feed<'_>| feed_folder(root, &rules, feed);
-            let beside = Draft::beside(&place.store, None, feed).unwrap();
+            let files = FolderFiles {
+                root,
+                rules: &rules,
+                earlier: &ReadFiles::default(),
+                known: None,
+            };
+            let beside = Draft::beside(&place.store, None, |feed| files.feed(feed)).unwrap();
             let copy = FolderCopy::of(root, &rules, place.folder.path()).unwrap();
             let (digest, files) = copy.files(root, place.folder.path()).unwrap();
-            let beside = beside.map(|(draft, digest)| (digest, place.made(draft)));
+            let beside = beside.map(|(draft, (digest, _))| (digest, place.made(draft)));
             beside.map(|beside| assert_eq!(beside, (digest, place.made(files))))
         };
         assert!(compare(&root).is_some());

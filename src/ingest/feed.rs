@@ -5,10 +5,9 @@
 use std::io;
 use std::ops::Range;
 
-use crate::ingest::done::PIECE;
+use crate::ingest::done::{Done, PIECE};
 use crate::ingest::ordered::{Push, Stopped};
-use crate::ingest::part::{Buffer, Part, Pool, Text};
-use crate::ingest::sqlite;
+use crate::ingest::part::{Buffer, DATABASE, Part, PartContent, Pool, Text};
 use ::images::layers::{ContentSink, UnpackedFile, walk_order};
 use fbc::indexignore;
 use fbc::read::{Cutter, Piece};
@@ -91,16 +90,28 @@ impl<'a> Feed<'a> {
         self.filled = rest.len();
         let buffer = std::mem::replace(&mut self.buffer, next);
         let text = Text::Buffered { buffer, length };
-        if is_first && text.starts_with(sqlite::MAGIC) {
+        if is_first && text.starts_with(DATABASE) {
             return self.give_up();
         }
+        self.push(PartContent::Text(piece.clone(), text))
+    }
+
+    fn push(&mut self, content: PartContent) -> io::Result<()> {
         let part = Part {
             path: self.path.take(),
-            piece: piece.clone(),
-            text,
+            content,
         };
         let sent = (self.parts)(part);
         sent.map_err(|Stopped| io::Error::other("nobody reads the files any more"))
+    }
+
+    /// Takes a file of which an earlier revision has all pieces.
+    pub(super) fn add_done(&mut self, path: &str, pieces: Vec<Done>) -> io::Result<()> {
+        self.begin(path)?;
+        for piece in pieces {
+            self.push(PartContent::Done(Box::new(piece)))?;
+        }
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! A pass does without a spool where it can: the files are read while they come.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Write as _};
 use std::num::NonZero;
 use std::ops::Range;
@@ -22,6 +22,7 @@ use crate::ingest::feed::Feed;
 use crate::ingest::files_error::{FilesError, reading, spooling};
 use crate::ingest::folder_listing::{FolderRules, list};
 use crate::ingest::ordered::{Ahead, ordered};
+use crate::ingest::read_files::{FileState, ReadFiles};
 use crate::map::UnnamedFile;
 use crate::snapshot::KnownPieces;
 use ::images::digest::{Digest, Hasher};
@@ -154,37 +155,88 @@ pub(super) fn digest_of_folder(root: &Path, rules: &FolderRules) -> Result<Diges
     Ok(all.finish())
 }
 
-/// Gives the files under a folder on disk, or the one file, to a feed. Returns their
-/// digest.
-pub(super) fn feed_folder(
-    root: &Path,
-    rules: &FolderRules,
-    feed: &mut Feed<'_>,
-) -> Result<Digest, FilesError> {
-    // What it fails with is told by who reads the pieces.
-    let ended = |source| FilesError::Unpack(UnpackError::Spool(source));
-    let mut all = Hasher::default();
-    let mut total = 0;
-    for (path, location) in list(root, rules)? {
-        feed.begin(&path).map_err(ended)?;
-        let mut file = open_file(&location)?;
+/// A folder on disk, or one file.
+pub(super) struct FolderFiles<'a> {
+    pub(super) root: &'a Path,
+    pub(super) rules: &'a FolderRules,
+    /// What earlier passes have read.
+    pub(super) earlier: &'a ReadFiles,
+    /// What the served revision has.
+    pub(super) known: Option<&'a KnownPieces>,
+}
+
+/// What was read of each file, in the order of the catalog.
+pub(super) type FilesRead = Vec<(String, FileState, Digest)>;
+
+impl FolderFiles<'_> {
+    /// Gives the files to a feed. Returns their digest, and what was read.
+    pub(super) fn feed(&self, feed: &mut Feed<'_>) -> Result<(Digest, FilesRead), FilesError> {
+        let mut all = Hasher::default();
+        let mut total = 0;
+        let mut files = Vec::new();
+        for (path, location) in list(self.root, self.rules)? {
+            let (state, digest) = match self.feed_unchanged(&path, &location, feed)? {
+                Some(unchanged) => unchanged,
+                None => self.feed_file(&path, &location, total, feed)?,
+            };
+            total += state.size;
+            check_size(total, &path, &self.rules.limits)?;
+            add(&mut all, &path, &digest);
+            files.push((path, state, digest));
+        }
+        feed.expect_files();
+        Ok((all.finish(), files))
+    }
+
+    /// A file that did not change since an earlier pass, from the served revision.
+    fn feed_unchanged(
+        &self,
+        path: &str,
+        location: &Location,
+        feed: &mut Feed<'_>,
+    ) -> Result<Option<(FileState, Digest)>, FilesError> {
+        let Some(known) = self.known.filter(|_| !self.earlier.is_empty()) else {
+            return Ok(None);
+        };
+        let metadata = location.metadata().map_err(reading(&location.path()))?;
+        let state = FileState::of(&metadata);
+        let Some((file, pieces)) = self.earlier.find(path, state, known) else {
+            return Ok(None);
+        };
+        feed.add_done(path, pieces).map_err(nobody_reads)?;
+        Ok(Some((state, file.digest)))
+    }
+
+    /// Reads a file, of which `before` bytes come before it.
+    fn feed_file(
+        &self,
+        path: &str,
+        location: &Location,
+        before: u64,
+        feed: &mut Feed<'_>,
+    ) -> Result<(FileState, Digest), FilesError> {
+        feed.begin(path).map_err(nobody_reads)?;
+        let (mut file, metadata) = open_file(location)?;
         let mut hasher = Hasher::default();
         loop {
-            let buffer = feed.room().map_err(ended)?;
+            let buffer = feed.room().map_err(nobody_reads)?;
             let length = file.read(buffer).map_err(reading(&location.path()))?;
             if length == 0 {
                 break;
             }
             hasher.update(&buffer[..length]);
-            total += length as u64;
-            check_size(total, &path, &rules.limits)?;
-            feed.advance(length).map_err(ended)?;
+            check_size(before + hasher.size(), path, &self.rules.limits)?;
+            feed.advance(length).map_err(nobody_reads)?;
         }
-        feed.end().map_err(ended)?;
-        add(&mut all, &path, &hasher.finish());
+        feed.end().map_err(nobody_reads)?;
+        let state = FileState::of(&metadata).with_size(hasher.size());
+        Ok((state, hasher.finish()))
     }
-    feed.expect_files();
-    Ok(all.finish())
+}
+
+/// The feed is at its end. The reason for that is told by who reads the pieces.
+fn nobody_reads(source: io::Error) -> FilesError {
+    FilesError::Unpack(UnpackError::Spool(source))
 }
 
 /// The files under a folder on disk, or the one file, in a spool.
@@ -282,7 +334,7 @@ fn read_file(
     buffer: &mut [u8],
     mut take: impl FnMut(&[u8]) -> Result<(), FilesError>,
 ) -> Result<Digest, FilesError> {
-    let mut file = open_file(location)?;
+    let (mut file, _) = open_file(location)?;
     let mut hasher = Hasher::default();
     loop {
         let length = file.read(buffer).map_err(reading(&location.path()))?;
@@ -294,14 +346,15 @@ fn read_file(
     }
 }
 
-fn open_file(location: &Location) -> Result<File, FilesError> {
+fn open_file(location: &Location) -> Result<(File, Metadata), FilesError> {
     let file = location.open().map_err(reading(&location.path()))?;
     let path = &location.path();
-    if !file.metadata().map_err(reading(path))?.is_file() {
+    let metadata = file.metadata().map_err(reading(path))?;
+    if !metadata.is_file() {
         let replaced = io::Error::other("it was a file before and is none now");
         return Err(reading(path)(replaced));
     }
-    Ok(file)
+    Ok((file, metadata))
 }
 
 fn check_size(total: u64, path: &str, limits: &Limits) -> Result<(), FilesError> {

@@ -18,6 +18,7 @@ use crate::ingest::history;
 use crate::ingest::pass::run_once;
 use crate::ingest::pass_events::{self, PassEvents};
 use crate::ingest::problem_log::ProblemLog;
+use crate::ingest::read_files::ReadFiles;
 use crate::ingest::retry::{LAST_RETRY, jitter, retry, sleep};
 use crate::ingest::source::Source;
 use crate::ingest::watch::Watch;
@@ -98,8 +99,8 @@ pub async fn follow(
         let mut failures = 0;
         // Those in a row for which this replica is the cause.
         let mut own_failures = 0;
-        let mut problem_log = ProblemLog::default();
-        let mut events = PassEvents::default();
+        let (mut problem_log, mut events) = (ProblemLog::default(), PassEvents::default());
+        let mut read_files = Arc::default();
         let path = followed.source.path().filter(|_| followed.poll.is_some());
         let mut watch = match path {
             Some(path) => {
@@ -142,6 +143,7 @@ pub async fn follow(
                 let result = tokio::select! {
                     result = pass(
                         &context, &followed, &publisher, holding, &mut problem_log, &mut events,
+                        &mut read_files,
                     ) => Some(result),
                     () = lost(holding) => None,
                     () = stop.cancelled() => break,
@@ -270,10 +272,19 @@ async fn pass(
     holding: Option<(&Track, Lease)>,
     problem_log: &mut ProblemLog,
     events: &mut PassEvents,
+    read_files: &mut Arc<ReadFiles>,
 ) -> Result<(), Failure> {
     let started = SystemTime::now();
     let mut digest = None;
-    let result = run_once(context, followed, publisher, holding, &mut digest).await;
+    let passing = run_once(
+        context,
+        followed,
+        publisher,
+        holding,
+        &mut digest,
+        read_files,
+    );
+    let result = passing.await;
     let finished = SystemTime::now();
     let name = followed.name.to_string();
     let (outcome, label) = match &result {

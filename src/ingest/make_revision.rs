@@ -113,6 +113,7 @@ pub(super) fn write_revision(
         mut catalog,
         counts,
         digests,
+        ..
     } = draft;
 
     stages.enter(Stage::Build);

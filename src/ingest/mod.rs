@@ -44,6 +44,7 @@ mod problem_log;
 mod pull;
 mod pull_progress;
 mod read;
+mod read_files;
 mod read_unchanged;
 mod repair;
 mod restart;

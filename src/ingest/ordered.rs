@@ -256,7 +256,7 @@ mod tests {
             |(), item: usize| {
                 *begun.lock() += 1;
                 // The first one of each five is slow.
-                if item % 5 == 0 {
+                if item.is_multiple_of(5) {
                     thread::sleep(std::time::Duration::from_millis(2));
                 }
                 item

@@ -6,18 +6,28 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use crate::ingest::done::Done;
 use fbc::read::Piece;
 
 /// The most buffers that wait for their next use, and the largest of them.
 const WAITING: usize = 8;
 const LARGEST: usize = 4 << 20;
 
+/// The first bytes of a SQLite database, which is no file of pieces.
+pub(super) const DATABASE: &[u8] = b"SQLite format 3\0";
+
 /// A piece of a file.
 pub(super) struct Part {
     /// The path of the file, if this is its first piece.
     pub(super) path: Option<String>,
-    pub(super) piece: Piece,
-    pub(super) text: Text,
+    pub(super) content: PartContent,
+}
+
+pub(super) enum PartContent {
+    /// Its bytes, to be read.
+    Text(Piece, Text),
+    /// What an earlier revision has of it.
+    Done(Box<Done>),
 }
 
 /// The bytes of a piece.

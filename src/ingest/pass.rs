@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
@@ -11,8 +11,7 @@ use crate::ingest::context::{PassContext, ReadPermit};
 use crate::ingest::curation::{CurateError, Curation};
 use crate::ingest::draft::Draft;
 use crate::ingest::error::{Cause, PassError, Stage};
-use crate::ingest::feed::Feed;
-use crate::ingest::files::{self, FolderCopy};
+use crate::ingest::files::{self, FolderCopy, FolderFiles};
 use crate::ingest::fleet::{MadeRevision, Track, share_revision};
 use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::{Followed, OnInvalid};
@@ -20,6 +19,7 @@ use crate::ingest::make_revision::{Content, Input, make_revision};
 use crate::ingest::origin::Origin;
 use crate::ingest::pull::{self, Pulled};
 use crate::ingest::pull_progress;
+use crate::ingest::read_files::{ReadFile, ReadFiles};
 use crate::ingest::read_unchanged::read_unchanged_in_turns;
 use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
@@ -42,13 +42,15 @@ const LONGEST: Duration = Duration::from_hours(3);
 
 /// Runs one pass, and gives it up after `LONGEST`. The result is the revision
 /// that was made and published, or nothing when the digest is that of the current
-/// one. `digest` gets the source's digest as soon as it is known.
+/// one. `digest` gets the source's digest as soon as it is known, and `read_files` what
+/// was read of a folder.
 pub(super) async fn run_once(
     context: &PassContext,
     followed: &Followed,
     publisher: &Publisher,
     holding: Option<(&Track, Lease)>,
     digest: &mut Option<Digest>,
+    read_files: &mut Arc<ReadFiles>,
 ) -> Result<Option<Revision>, PassError> {
     let mut left = MADE_AGAIN;
     loop {
@@ -60,6 +62,7 @@ pub(super) async fn run_once(
             publisher,
             in_fleet: holding.map(|(track, _)| track),
             found: digest,
+            read_files,
             made_of: &mut made_of,
             stages: &stages,
         };
@@ -105,6 +108,8 @@ struct Pass<'a> {
     in_fleet: Option<&'a Track>,
     /// The digest of the source, once it is known.
     found: &'a mut Option<Digest>,
+    /// What the last passes have read of a folder.
+    read_files: &'a mut Arc<ReadFiles>,
     /// In a fleet, the revisions that a curated catalog is made of.
     made_of: &'a mut Vec<SourceRevision>,
     stages: &'a StageTracker,
@@ -291,14 +296,18 @@ impl Pass<'_> {
         let (store, known) = (self.context.store.clone(), self.known());
         let read = {
             let (root, store) = (root.clone(), store.clone());
-            move || read_folder(&root, &own, &store, known())
+            let earlier = Arc::clone(self.read_files);
+            move || read_folder(&root, &own, &store, &earlier, known())
         };
         let permits = &self.context.read_permits;
         let reading = read_unchanged_in_turns(permits, permit, path, &rules, read);
         let (read, permit) = self.stages.run(Stage::Unpack, reading).await?;
         // The folder may have changed meanwhile: what was read decides.
         let (digest, content) = match read {
-            FolderContent::Read(digest, draft) => (digest, Content::Draft(draft)),
+            FolderContent::Read(digest, draft, files) => {
+                *self.read_files = Arc::new(files);
+                (digest, Content::Draft(draft))
+            }
             FolderContent::Copied(copy, known) => {
                 let unpacking = blocking_with_permit(Stage::Unpack, &permit, move || {
                     let copied = sqlite::of_copy(copy, &root, &rules, &store.temporary());
@@ -364,7 +373,7 @@ impl Pass<'_> {
 
 /// What was read of a folder, or its copy.
 enum FolderContent {
-    Read(Digest, Box<Draft>),
+    Read(Digest, Box<Draft>, ReadFiles),
     Copied(FolderCopy, Option<Arc<KnownPieces>>),
 }
 
@@ -374,11 +383,30 @@ fn read_folder(
     root: &Path,
     rules: &FolderRules,
     store: &Store,
+    earlier: &ReadFiles,
     known: Option<KnownPieces>,
 ) -> Result<FolderContent, PassError> {
-    let feed = |feed: &mut Feed<'_>| files::feed_folder(root, rules, feed);
-    if let Some((draft, digest)) = Draft::beside(store, known.as_ref(), feed)? {
-        return Ok(FolderContent::Read(digest, Box::new(draft)));
+    let began = SystemTime::now();
+    let files = FolderFiles {
+        root,
+        rules,
+        earlier,
+        known: known.as_ref(),
+    };
+    let read = Draft::beside(store, known.as_ref(), |feed| files.feed(feed))?;
+    if let Some((mut draft, (digest, files))) = read {
+        let pieces = std::mem::take(&mut draft.pieces);
+        let read = files.into_iter().zip(pieces);
+        let read = read.map(|((path, state, digest), pieces)| {
+            let file = ReadFile {
+                state,
+                digest,
+                pieces,
+            };
+            (path, file)
+        });
+        let files = ReadFiles::of(read, began);
+        return Ok(FolderContent::Read(digest, Box::new(draft), files));
     }
     let copied = FolderCopy::of(root, rules, &store.temporary());
     let copy = copied.map_err(PassError::at(Stage::Unpack))?;

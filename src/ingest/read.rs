@@ -13,7 +13,7 @@ use crate::answers::{graphql, sizes};
 use crate::ingest::done::{Done, PIECE};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::ordered::{Ahead, Push, ordered};
-use crate::ingest::part::{Part, Text};
+use crate::ingest::part::{Part, PartContent, Text};
 use crate::snapshot::KnownPieces;
 use crate::store::{Base, Counts, Stored};
 use ::images::digest::Digest;
@@ -66,16 +66,22 @@ pub(super) fn read_parts<E: Send, R>(
     let brought = ordered(
         ahead,
         Reader::default,
-        |reader, Part { path, piece, text }| {
-            let mut done = recycled.lock().pop().unwrap_or_default();
-            done.take(reader, &piece, &text, known);
+        |reader, Part { path, content }| {
+            let mut done = match content {
+                PartContent::Done(done) => *done,
+                PartContent::Text(piece, text) => {
+                    let mut done = recycled.lock().pop().unwrap_or_default();
+                    done.take(reader, &piece, &text, known);
+                    if !done.is_copied() {
+                        store(&mut done);
+                    }
+                    if keep {
+                        done.keep(&piece, &text);
+                    }
+                    done
+                }
+            };
             done.path = path;
-            if !done.is_copied() {
-                store(&mut done);
-            }
-            if keep {
-                done.keep(&piece, &text);
-            }
             done
         },
         |mut done: Done| {
@@ -98,10 +104,10 @@ pub(super) fn push_files(files: &CatalogFiles, push: &mut Push<'_, Part>) {
     for (path, content) in files.paths.iter().zip(&files.contents) {
         let mut path = Some(path.clone());
         for piece in pieces(content, PIECE) {
+            let text = Text::Mapped(content.slice(piece.range.clone()));
             let part = Part {
                 path: path.take(),
-                text: Text::Mapped(content.slice(piece.range.clone())),
-                piece,
+                content: PartContent::Text(piece, text),
             };
             if push(part).is_err() {
                 return;

@@ -8,14 +8,12 @@ use std::path::Path;
 use crate::ingest::files::{CatalogFiles, FolderCopy, Ranges, slices, spool};
 use crate::ingest::files_error::{FilesError, spooling};
 use crate::ingest::folder_listing::FolderRules;
+use crate::ingest::part::DATABASE;
 use crate::ingest::read_unchanged::read_unchanged;
 use crate::map::UnnamedFile;
 use crate::store::{self, LegacyError};
 use ::images::digest::Digest;
 use ::images::layers::Limits;
-
-/// The first bytes of a database.
-pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// The files under a folder on disk, or the one file, and the digest of their
 /// copy. A folder that changes during every attempt is refused. A database becomes
@@ -50,7 +48,7 @@ pub(super) fn migrated(
     temporary: &Path,
     limits: &Limits,
 ) -> Result<CatalogFiles, FilesError> {
-    if !matches!(files.contents.as_slice(), [content] if content.starts_with(MAGIC)) {
+    if !matches!(files.contents.as_slice(), [content] if content.starts_with(DATABASE)) {
         return Ok(files);
     }
     let migrating = migrate(&files, temporary, limits.folder_bytes);

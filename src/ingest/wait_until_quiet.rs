@@ -14,7 +14,7 @@ use crate::ingest::folder_listing::{FolderRules, list, real};
 const QUIET: Duration = Duration::from_millis(500);
 /// The longest wait for that.
 const LONGEST: Duration = Duration::from_secs(10);
-/// The time between two checks.
+/// The least time between two checks.
 const STEP: Duration = Duration::from_millis(100);
 
 /// The names, sizes and dates of the files in a folder.
@@ -57,11 +57,12 @@ impl FolderState {
         })
     }
 
-    fn is_fresh(&self) -> bool {
+    /// How long it has to stay as it is, if it has just changed.
+    fn is_fresh_for(&self) -> Option<Duration> {
         // Dates in the future mean nothing.
         let last = self.last.as_ref();
         let age = last.and_then(|last| last.time.elapsed().ok());
-        age.is_some_and(|age| age < QUIET)
+        QUIET.checked_sub(age?).filter(|left| !left.is_zero())
     }
 
     /// The error for a folder that keeps changing, unless it is read anyway:
@@ -97,13 +98,14 @@ fn wait_at_most(
     loop {
         let state = FolderState::at(root, rules)?;
         let last = state.last.as_ref().map(|last| last.time);
-        if !state.is_fresh() {
+        let Some(left) = state.is_fresh_for() else {
             return Ok(last);
-        }
+        };
         if begin.elapsed() >= longest {
             return state.refused(root, rules).map(|()| last);
         }
-        thread::sleep(STEP);
+        // Whoever writes goes on: looking earlier would only cost time.
+        thread::sleep(left.max(STEP));
     }
 }
 
@@ -203,7 +205,8 @@ mod tests {
         // A busy machine may take longer than the wait for one step.
         let fresh = (0..20).any(|_| {
             file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-            FolderState::at(folder.path(), &rules).unwrap().is_fresh()
+            let state = FolderState::at(folder.path(), &rules).unwrap();
+            state.is_fresh_for().is_some()
         });
         assert!(fresh);
     }

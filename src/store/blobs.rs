@@ -53,6 +53,14 @@ impl Store {
         pins.collect()
     }
 
+    /// As [`Self::sync_contents`], if there are such blobs.
+    pub(super) async fn sync_blobs(&self, blobs: &[Digest]) -> Result<(), StoreError> {
+        match blobs {
+            [] => Ok(()),
+            _ => self.sync_contents().await,
+        }
+    }
+
     /// Makes the names of all blobs survive a power cut.
     pub(super) async fn sync_contents(&self) -> Result<(), StoreError> {
         let folder = self.contents.folder().to_owned();

@@ -100,10 +100,13 @@ impl Store {
         new: NewRevision<'_>,
     ) -> Result<Revision, StoreError> {
         let dates = self.dates(&finished, new.catalog, None).await?;
-        if !new.blobs.is_empty() {
-            self.sync_contents().await?;
-        }
-        let outline = self.outline(&mut finished, new.catalog, None).await?;
+        // Beside each other: both wait for the disk.
+        let (synced, outline) = tokio::join!(
+            self.sync_blobs(new.blobs),
+            self.outline(&mut finished, new.catalog, None),
+        );
+        synced?;
+        let outline = outline?;
         let pending = Pending {
             outline,
             ..Pending::new(finished, new, dates)
@@ -131,9 +134,7 @@ impl Store {
     ) -> Result<Revision, StoreError> {
         let NewRevisionNumber { id, modified } = number;
         let dates = self.dates(&finished, new.catalog, modified).await?;
-        if !new.blobs.is_empty() {
-            self.sync_contents().await?;
-        }
+        self.sync_blobs(new.blobs).await?;
         self.keep_new_outline(&mut finished).await?;
         let pending = Pending {
             wanted: Some(id),

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::answers::index::{self, Index, MetaIndex};
 use crate::answers::outline::Outline;
-use crate::store::disk::{DiskError, protect, sync_folder};
+use crate::store::disk::{DiskError, protect};
 use crate::store::output::{Flusher, Output};
 use crate::store::pieces::{self, Part, PieceKey, Program};
 use crate::store::revision::FileSum;
@@ -266,7 +266,7 @@ impl RevisionWriter {
             }
             Ok::<_, StoreError>(sums)
         })?;
-        sync_folder(self.folder.path())?;
+        // The names are synced with the record, which comes last.
         Ok(Finished {
             folder: self.folder,
             content: self.content.finish(),

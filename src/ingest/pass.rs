@@ -291,6 +291,8 @@ impl Pass<'_> {
             if self.is_served(digest) {
                 return Ok(None);
             }
+            // Something changed that nothing told of: their dates may not tell either.
+            *self.read_files = Arc::default();
         }
         let (root, own) = (path.to_owned(), rules.clone());
         let (store, known) = (self.context.store.clone(), self.known());

@@ -113,14 +113,17 @@ impl Draft {
 mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
+    use std::sync::Arc;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::ingest::OnInvalid;
     use crate::ingest::files::{FolderCopy, FolderFiles, ImageLayers};
     use crate::ingest::folder_listing::FolderRules;
     use crate::ingest::make_revision::{Content, write_revision};
-    use crate::ingest::read_files::ReadFiles;
+    use crate::ingest::read_files::{ReadFile, ReadFiles};
     use crate::ingest::stages::StageTracker;
+    use crate::ingest::{OnInvalid, store_folder};
+    use crate::snapshot::Snapshot;
     use ::images::Descriptor;
     use ::images::layers::Limits;
 
@@ -299,6 +302,65 @@ mod tests {
         assert!(compare(&root.join("a/catalog.json")).is_some());
         fs::write(root.join("b/.indexignore"), "*.json").unwrap();
         assert!(compare(&root).is_none());
+        place.store.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_file_that_did_not_change_is_copied_and_not_read() {
+        let place = Place::new().await;
+        let root = place.folder.path().join("catalog");
+        fs::create_dir(&root).unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(root.join(name), package(name)).unwrap();
+        }
+        let (name, limits) = ("a".parse().unwrap(), Limits::default());
+        let on_invalid = OnInvalid::Quarantine;
+        let stored = store_folder(&place.store, &name, &root, &limits, on_invalid).await;
+        let snapshot = Snapshot::open(&place.store, stored.unwrap().0).unwrap();
+        let known = KnownPieces::of(&place.store, Arc::new(snapshot), &kept::program());
+        let rules = FolderRules::default();
+        let read = |earlier: &ReadFiles| {
+            let files = FolderFiles {
+                root: &root,
+                rules: &rules,
+                earlier,
+                known: known.as_ref(),
+            };
+            let read = Draft::beside(&place.store, known.as_ref(), |feed| files.feed(feed));
+            let (draft, (digest, files)) = read.unwrap().unwrap();
+            let pieces = draft.pieces.clone();
+            (digest, place.made(draft), files.into_iter().zip(pieces))
+        };
+        let (first, made, files) = read(&ReadFiles::default());
+        // What was read of it then shows that it is not read now.
+        let remembered = |files: Vec<(String, ReadFile)>, seconds: u64| {
+            let other = files.into_iter().map(|(path, file)| {
+                let digest = Digest::of(b"remembered");
+                (path, ReadFile { digest, ..file })
+            });
+            let began = SystemTime::now() + Duration::from_secs(seconds);
+            ReadFiles::of(other, began)
+        };
+        let files: Vec<_> = files
+            .map(|((path, state, digest), pieces)| {
+                let file = ReadFile {
+                    state,
+                    digest,
+                    pieces,
+                };
+                (path, file)
+            })
+            .collect();
+        let (digest, copied, _) = read(&remembered(files.clone(), 60));
+        assert_ne!(digest, first);
+        assert_eq!(copied, made);
+        // It had just changed, and may have changed once more.
+        assert_eq!(read(&remembered(files.clone(), 0)).0, first);
+        for name in ["a", "b", "c"] {
+            let content = fs::read(root.join(name)).unwrap();
+            fs::write(root.join(name), content).unwrap();
+        }
+        assert_eq!(read(&remembered(files, 60)).0, first);
         place.store.close().await;
     }
 }

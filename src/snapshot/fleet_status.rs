@@ -41,6 +41,8 @@ pub struct FleetStatus {
     pub stale: Option<Duration>,
     /// Why it does not answer now.
     pub error: Option<String>,
+    /// Why the bucket is not known to be the fleet's, so that this replica follows nothing.
+    pub bucket_error: Option<String>,
 }
 
 impl FleetStatus {
@@ -110,6 +112,7 @@ mod tests {
             heard: Instant::now(),
             stale: None,
             error: None,
+            bucket_error: None,
         };
         let waits = "waiting for the database of the fleet";
         assert_eq!(status.unready().as_deref(), Some(waits));

@@ -59,7 +59,7 @@ pub async fn export_of_fleet(
     limits: &Limits,
     progress: &Progress,
 ) -> Result<Exported, ArchiveError> {
-    fleet.check_database().await?;
+    fleet.check_to_read().await?;
     let mut served = fleet.served().await?;
     let known: Vec<&str> = served.iter().map(|(name, _)| name.as_str()).collect();
     let is_served = |name: &&CatalogName| !known.contains(&name.as_str());
@@ -96,7 +96,9 @@ pub async fn import_into_fleet(
     requested: &FleetImport<'_>,
     progress: &Progress,
 ) -> Result<Vec<Imported>, ArchiveError> {
-    fleet.check_database().await?;
+    // It writes into the bucket, so that one has to be the fleet's, too.
+    let id = fleet.check().await?;
+    fleet.expect(&id);
     let metadata = {
         let (archive, progress) = (requested.archive.to_owned(), progress.clone());
         let reading = tokio::task::spawn_blocking(move || read_metadata(&archive, &progress));

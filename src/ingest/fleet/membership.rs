@@ -12,6 +12,7 @@ use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::silence::Silence;
 use crate::ingest::fleet::standing::{Standing, TrackKey};
 use crate::ingest::fleet::track_state::{TrackState, Waiting};
+use crate::ingest::fleet::verification::Verification;
 use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::images::options::{ImageOptions, Mirror};
 use crate::name::CatalogName;
@@ -36,9 +37,7 @@ struct Inner {
     /// This start, while the fleet knows it.
     me: watch::Sender<Option<ReplicaId>>,
     status: watch::Sender<FleetStatus>,
-    /// The fleet whose numbers the data folder has, while it is not known whether the
-    /// database is of the same.
-    unverified: Mutex<Option<String>>,
+    verification: Verification,
     standing: Mutex<Standing>,
     /// Makes failing catalogs of this replica retry at once.
     retry_now: watch::Sender<()>,
@@ -56,14 +55,15 @@ pub struct Track {
 }
 
 impl Membership {
-    /// A place in a fleet, which `beat` takes. `unverified` names the fleet of the data folder
-    /// when the database did not answer.
+    /// A place in a fleet, which `beat` takes. `owner` names the fleet of the data folder, and
+    /// `is_verified` tells whether the database is known to be of it.
     pub fn new(
         fleet: Fleet,
         status: FleetStatus,
-        unverified: Option<String>,
+        (owner, is_verified): (String, bool),
         retry_now: watch::Sender<()>,
     ) -> Self {
+        let verification = Verification::new(fleet.clone(), owner, is_verified);
         Self(Arc::new(Inner {
             fleet,
             tracks: Mutex::default(),
@@ -72,7 +72,7 @@ impl Membership {
             silence: Mutex::default(),
             me: watch::Sender::new(None),
             status: watch::Sender::new(status),
-            unverified: Mutex::new(unverified),
+            verification,
             standing: Mutex::default(),
             retry_now,
             lost: watch::Sender::new(0),
@@ -118,25 +118,39 @@ impl Membership {
             (standing.behind(), lagging, counted)
         };
         let waits = self.waits();
+        let bucket_error = self.0.verification.bucket_problem();
         self.0.status.send_modify(|status| {
             status.follows = follows;
-            status.behind = behind;
             status.waits = waits;
-            status.lagging = lagging;
+            status.bucket_error = bucket_error;
             status.counted |= counted;
             match beat {
                 Ok((beat, _)) => {
                     self.0.lost.send_replace(beat.lost);
+                    fleet_metrics::lost(beat.lost);
                     status.replicas = beat.live;
                     status.answered = Some(SystemTime::now());
-                    status.heard = Instant::now();
+                    status.heard = now;
+                    status.lagging = lagging;
                     status.error = None;
                 }
                 Err(error) => {
                     self.0.clock.lock().doubt();
+                    // The others have it, whether the database answers or not.
+                    status.lagging.retain(|name| behind.contains(name));
                     status.error = Some(error);
                 }
             }
+            status.behind = behind;
+        });
+    }
+
+    /// Notes that the database has answered, before what the answer says is done.
+    pub(super) fn heard(&self) {
+        self.0.status.send_if_modified(|status| {
+            status.heard = Instant::now();
+            // The end of the beat tells.
+            false
         });
     }
 
@@ -190,6 +204,11 @@ impl Membership {
         self.0.lost.subscribe()
     }
 
+    /// Whether the database and the bucket are known to be the fleet's.
+    pub(super) fn verification(&self) -> &Verification {
+        &self.0.verification
+    }
+
     pub(super) fn fleet(&self) -> &Fleet {
         &self.0.fleet
     }
@@ -241,23 +260,6 @@ impl Membership {
         let tracks = self.0.tracks.lock();
         let mut states = tracks.values();
         states.any(|state| state.borrow().awaited().is_some())
-    }
-
-    /// Fails while it is not known that the database is of the fleet of the data folder.
-    pub(super) async fn verify(&self) -> Result<(), FleetError> {
-        let unverified = self.0.unverified.lock().clone();
-        let Some(owner) = unverified else {
-            return Ok(());
-        };
-        // With the bucket: it may be another fleet's, and collected objects are gone.
-        let found = self.0.fleet.check().await?;
-        if found != owner {
-            return Err(FleetError::Refused(
-                "the data folder is of another fleet: give each replica an empty one".into(),
-            ));
-        }
-        *self.0.unverified.lock() = None;
-        Ok(())
     }
 
     /// Asks for a beat now.

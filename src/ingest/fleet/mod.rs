@@ -2,7 +2,8 @@
 //!
 //! `membership` is this replica's view of the fleet, which `beat` keeps up to date, and
 //! `track_state` that of one catalog;
-//! `standing` tells whether it should get clients.
+//! `standing` tells whether it should get clients, and `verification` whether database and bucket
+//! are the fleet's.
 //! `silence` tells who lived before the database was away.
 //! `share` brings a revision or an image to the others, `restore` does so again for lost
 //! objects, and `receive` brings shared files to the clients of this replica, once they are
@@ -29,6 +30,7 @@ mod standing;
 mod track_state;
 mod turn;
 mod upkeep;
+mod verification;
 mod visit;
 
 pub use fleet_metrics::describe_fleet_metrics;

@@ -130,6 +130,18 @@ pub enum FleetError {
          an empty one and a new prefix of the bucket"
     )]
     NoFleet,
+    /// A bucket without the mark of the fleet.
+    #[error(
+        "the bucket has no object `fleet`, so nothing is removed from it: check objects in the \
+         configuration; a replica with the right place writes the object at its next start"
+    )]
+    Unmarked,
+    /// The database of another fleet, such as a copy under the same address.
+    #[error(
+        "the database is of another fleet than the data folder of this replica: check database in \
+         the configuration, or give the replica an empty data folder"
+    )]
+    OtherFleet,
     /// A start is refused, with what to do.
     #[error("{0}")]
     Refused(String),
@@ -208,6 +220,8 @@ impl FleetError {
             | Self::NumberReused(_)
             | Self::NoAnswer { .. }
             | Self::NoFleet
+            | Self::OtherFleet
+            | Self::Unmarked
             | Self::Refused(_) => "fleet",
             Self::Store(_) => "store",
         }

@@ -20,10 +20,17 @@ fn membership() -> Membership {
         heard: Instant::now(),
         stale: None,
         error: None,
+        bucket_error: None,
         waits: BTreeMap::new(),
         panics: BTreeMap::new(),
     };
-    Membership::new(testing::unreachable(), status, None, watch::Sender::new(()))
+    let owner = ("fleet".to_owned(), true);
+    Membership::new(
+        testing::unreachable(),
+        status,
+        owner,
+        watch::Sender::new(()),
+    )
 }
 
 fn open(membership: &Membership, name: &str) -> Track {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use tempfile::TempDir;
 
 use crate::ingest::archive::error::ArchiveError;
@@ -309,8 +309,9 @@ impl FleetWork<'_> {
         let is_stopped = || self.progress.at("waiting", 0, 0).is_err();
         let turns = ready.iter().zip(ids);
         let turns = turns.map(|(ready, id)| visit.turn(ready.lease, id, is_stopped));
-        try_join_all(turns).await?;
-        Ok(())
+        // All of them, as each is announced: the first failure keeps no other waiting.
+        let turned = join_all(turns).await;
+        Ok(turned.into_iter().collect::<Result<(), _>>()?)
     }
 
     /// Puts a revision of the folder into the bucket, with the history after the `known` one.

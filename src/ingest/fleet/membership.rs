@@ -438,6 +438,13 @@ impl Track {
         self.update(|state| state.passing = passing);
     }
 
+    /// Whether this replica follows the catalog, and a generation has no moment yet.
+    pub(super) fn awaits(&self, lease: Lease, id: GenerationId) -> bool {
+        let state = self.state.borrow();
+        let pending = state.pending.as_ref().map(|pending| pending.id);
+        state.lease == Some(lease) && pending == Some(id)
+    }
+
     /// Waits until clients of this replica see a generation, or a later one.
     pub(super) async fn until_served(&self, id: GenerationId) {
         let mut state = self.subscribe();

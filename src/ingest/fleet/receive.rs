@@ -341,7 +341,7 @@ impl Receiver {
         let turned = fleet.turn(lease, pending.id, membership.silences(), notice);
         match turned.await? {
             Turn::Waits => return Ok(Some(LOOK)),
-            Turn::Set(flips) => {
+            Turn::Set { flips, .. } => {
                 moments::tell(&membership, pending, flips);
                 tracing::debug!(generation = pending.id.number, "the moment is set");
             }

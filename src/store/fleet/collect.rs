@@ -31,7 +31,7 @@ pub struct Collected {
 }
 
 /// Each with what it does, in this order.
-const STEPS: [(&str, &str); 9] = [
+const STEPS: [(&str, &str); 10] = [
     (
         "forget replicas that are gone",
         "DELETE FROM replicas WHERE expires < clock_timestamp() - interval '1 hour'",
@@ -60,6 +60,12 @@ const STEPS: [(&str, &str); 9] = [
         "DELETE FROM generations g WHERE EXISTS (
            SELECT 1 FROM generations n WHERE n.track = g.track AND n.number > g.number
              AND n.flips < clock_timestamp() - interval '1 hour')",
+    ),
+    // Nobody turns to one that another has replaced before.
+    (
+        "forget generations that were never shown",
+        "DELETE FROM generations g WHERE flips IS NULL AND EXISTS (
+           SELECT 1 FROM generations n WHERE n.track = g.track AND n.number > g.number)",
     ),
     // Both are made in one transaction with their first generation.
     (

@@ -92,6 +92,12 @@ pub enum FleetError {
         "stopped: the revisions are announced, and the replicas turn to them without this command"
     )]
     Announced,
+    /// A command that cannot wait for the replicas to turn to what it has announced.
+    #[error(
+        "the revisions are announced, and the replicas turn to them without this command, which \
+         cannot wait for it: {0}"
+    )]
+    Unawaited(Box<FleetError>),
     /// A curated revision made of revisions that are not current any more.
     #[error("a catalog that it is made of has another revision by now, so it is made again")]
     Replaced,
@@ -105,10 +111,7 @@ pub enum FleetError {
     )]
     NumberReused(i64),
     /// The replicas did not turn to a generation in time.
-    #[error(
-        "the other replicas have not fetched the revision in time: their /status tells why; it is \
-         announced again"
-    )]
+    #[error("the other replicas have not fetched the revision in time: their /status tells why")]
     NotTurned,
     /// The local copy cannot be kept.
     #[error(transparent)]
@@ -216,6 +219,7 @@ impl FleetError {
             | Self::Replaced
             | Self::Row(_)
             | Self::Announced
+            | Self::Unawaited(_)
             | Self::NoCopy(_)
             | Self::NumberReused(_)
             | Self::NoAnswer { .. }

@@ -356,6 +356,15 @@ impl Track {
         self.state.send_modify(change);
     }
 
+    /// Notes that a generation is open here.
+    pub(super) fn opened(&self, id: GenerationId) {
+        self.state.send_if_modified(|state| {
+            state.opened = Some(id);
+            // It wakes nobody, as nothing is to be done about it.
+            false
+        });
+    }
+
     /// Notes why clients do not see the newest revision yet.
     pub(super) fn wait_for(&self, waiting: Option<Waiting>) {
         self.state.send_if_modified(|state| {

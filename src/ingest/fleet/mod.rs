@@ -7,7 +7,7 @@
 //! `silence` tells who lived before the database was away.
 //! `share` brings a revision or an image to the others, `restore` does so again for lost
 //! objects, and `receive` brings shared files to the clients of this replica, once they are
-//! `opened`. The holder of a lease receives its own publications like everybody else.
+//! `opened`, after growing `pauses` where that fails. The holder of a lease receives its own publications like everybody else.
 //! `replaced` brings images that others have shown before. `format` reads what another
 //! version has shared. `turn` says when all serve an announced revision, which `moments` tells
 //! without the database. `visit` publishes for a command that serves nobody. `sources` names the revisions of which curated
@@ -20,6 +20,7 @@ mod format;
 mod membership;
 mod moments;
 mod opened;
+mod pauses;
 mod receive;
 mod replaced;
 mod restore;

@@ -32,6 +32,10 @@ pub(super) struct TrackState {
     pub(super) turned: Option<Generation>,
     /// The last one without in the database, which the replicas fetch.
     pub(super) pending: Option<Generation>,
+    /// The last one that was pending here.
+    pub(super) announced: Option<GenerationId>,
+    /// The generation that was opened last, so that it can be turned to.
+    pub(super) opened: Option<GenerationId>,
     /// The generation that clients of this replica see.
     pub(super) served: Option<GenerationId>,
     /// Whether a pass is running.
@@ -152,7 +156,7 @@ impl fmt::Display for Waiting {
         match self {
             Self::Database => f.write_str("the database of the fleet has not told what is current"),
             Self::Files => f.write_str("its files are being fetched"),
-            Self::Failed(error) => write!(f, "{error}; tried again every few seconds"),
+            Self::Failed(error) => write!(f, "{error}; tried again after a pause"),
             Self::Holder => {
                 f.write_str("fetched; the replica that follows the catalog waits for the others")
             }

@@ -111,7 +111,7 @@ impl Membership {
         let now = Instant::now();
         let (behind, lagging, counted) = {
             let mut standing = self.0.standing.lock();
-            standing.look(self.unsettled(), now);
+            standing.look(self.unsettled(), self.missed(), now);
             let mut lagging = standing.lagging(now);
             lagging.retain(|_| has_others);
             let counted = beat.is_ok() && standing.is_counted(told, has_others, now);
@@ -226,8 +226,15 @@ impl Membership {
     pub(super) fn is_whole(&self) -> bool {
         let now = Instant::now();
         let mut standing = self.0.standing.lock();
-        standing.look(self.unsettled(), now);
+        standing.look(self.unsettled(), self.missed(), now);
         standing.is_whole(now)
+    }
+
+    /// Those of them that the others turn to, while this replica has not opened them.
+    fn missed(&self) -> Vec<TrackKey> {
+        let mut tracks = self.tracks();
+        tracks.retain(|(_, state)| state.borrow().is_missed());
+        tracks.into_iter().map(|(key, _)| key).collect()
     }
 
     /// The tracks whose current generation clients do not see.

@@ -44,19 +44,21 @@ pub(super) async fn join(
     let fleet = Fleet::open(settings).with_context(|| named(settings))?;
     let owner = store.owner();
     let patience = if owner.is_some() { QUICK } else { PATIENCE };
-    let mut unverified = None;
-    match reach(&fleet, patience).await {
-        Ok(id) => store.belong_to(Some(&id)).await?,
+    let known = match (reach(&fleet, patience).await, owner) {
+        (Ok(id), _) => {
+            store.belong_to(Some(&id)).await?;
+            (id, true)
+        }
         // What is stored is served meanwhile.
-        Err(error) if error.is_temporary() && owner.is_some() => {
-            unverified = owner;
+        (Err(error), Some(owner)) if error.is_temporary() => {
             tracing::warn!(
                 %error, database = %settings.database, objects = %settings.objects.location,
                 "the fleet does not answer: serving what is stored here"
             );
+            (owner, false)
         }
-        Err(error) => return Err(anyhow::Error::new(error).context(named(settings))),
-    }
+        (Err(error), _) => return Err(anyhow::Error::new(error).context(named(settings))),
+    };
     tracing::info!(
         database = %settings.database, objects = %settings.objects.location,
         name = settings.name, "replica of a fleet"
@@ -76,8 +78,9 @@ pub(super) async fn join(
         heard: Instant::now(),
         stale: settings.stale,
         error: None,
+        bucket_error: None,
     };
-    let membership = Membership::new(fleet, status, unverified, retry_now.clone());
+    let membership = Membership::new(fleet, status, known, retry_now.clone());
     Ok(Some(membership))
 }
 

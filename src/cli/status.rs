@@ -142,8 +142,10 @@ fn fleet_notes(fleet: &Value) -> Vec<String> {
         names("follows"),
         names("behind")
     );
-    let error = Some(text(fleet, "error")).filter(|error| !error.is_empty());
-    let error = error.map(|error| format!("almanac: the database of the fleet: {error}"));
+    let errors = [("error", "database"), ("bucket_error", "bucket")].map(|(key, of)| {
+        let error = Some(text(fleet, key)).filter(|error| !error.is_empty());
+        error.map(|error| format!("almanac: the {of} of the fleet: {error}"))
+    });
     let each = |key| {
         fleet
             .get(key)
@@ -160,7 +162,7 @@ fn fleet_notes(fleet: &Value) -> Vec<String> {
     });
     [place]
         .into_iter()
-        .chain(error)
+        .chain(errors.into_iter().flatten())
         .chain(waits)
         .chain(panics)
         .collect()
@@ -242,7 +244,7 @@ mod tests {
     fn a_replica_tells_what_it_waits_for() {
         let fleet = serde_json::json!({
             "name": "r1", "replicas": 3, "follows": ["b", "c"], "behind": ["a"],
-            "error": "no answer", "waits": {"a": "no space is left"}, "panics": {"beat": 2},
+            "error": "no answer", "bucket_error": "gone", "waits": {"a": "no space is left"}, "panics": {"beat": 2},
         });
         let notes = fleet_notes(&fleet);
         assert_eq!(
@@ -250,6 +252,7 @@ mod tests {
             [
                 "almanac: replica r1 of a fleet, 3 live; follows: b, c; behind with: a",
                 "almanac: the database of the fleet: no answer",
+                "almanac: the bucket of the fleet: gone",
                 "almanac: a waits: no space is left",
                 "almanac: panicked and started again, a defect: beat, 2 times",
             ]

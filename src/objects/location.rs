@@ -139,6 +139,15 @@ impl Location {
         url
     }
 
+    /// The bucket, the prefix and the endpoint, which tell it from others. There are no
+    /// secrets in it.
+    pub fn place(&self) -> String {
+        match &self.endpoint {
+            Some(endpoint) => format!("{self} at {}", endpoint.as_str().trim_end_matches('/')),
+            None => self.to_string(),
+        }
+    }
+
     /// The name of an object in messages.
     pub(super) fn shown(&self, key: &str) -> String {
         format!("s3://{}/{key}", self.bucket)

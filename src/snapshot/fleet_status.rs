@@ -41,11 +41,14 @@ pub struct FleetStatus {
     pub stale: Option<Duration>,
     /// Why it does not answer now.
     pub error: Option<String>,
+    /// Why the bucket is not known to be the fleet's, so that this replica follows nothing.
+    pub bucket_error: Option<String>,
 }
 
 impl FleetStatus {
-    /// Why other replicas should get this one's clients.
-    pub fn unready(&self) -> Option<String> {
+    /// Why other replicas should get this one's clients. `is_serving` tells whether this one has
+    /// content of any catalog.
+    pub fn unready(&self, is_serving: bool) -> Option<String> {
         // Others may show meanwhile what this one lacks.
         if !self.counted && self.answered.is_some() {
             let told = "not yet at what the other replicas show";
@@ -54,7 +57,9 @@ impl FleetStatus {
                 behind => format!("{told}: {}", self.named(behind)),
             });
         }
-        if !self.counted && self.heard.elapsed() < FIRST_ANSWER {
+        // A replica without content has nothing to tell clients until it hears of some.
+        let is_early = self.heard.elapsed() < FIRST_ANSWER;
+        if !self.counted && (is_early || !is_serving) {
             return Some("waiting for the database of the fleet".to_owned());
         }
         if let Some(stale) = self.stale
@@ -110,22 +115,28 @@ mod tests {
             heard: Instant::now(),
             stale: None,
             error: None,
+            bucket_error: None,
         };
         let waits = "waiting for the database of the fleet";
-        assert_eq!(status.unready().as_deref(), Some(waits));
+        assert_eq!(status.unready(true).as_deref(), Some(waits));
+        // After ten seconds, what is stored is served, if something is.
+        status.heard = Instant::now().checked_sub(FIRST_ANSWER).unwrap();
+        assert_eq!(status.unready(true), None);
+        assert_eq!(status.unready(false).as_deref(), Some(waits));
+        status.heard = Instant::now();
         status.answered = Some(SystemTime::now());
         let early = "not yet at what the other replicas show: x";
-        assert_eq!(status.unready().as_deref(), Some(early));
+        assert_eq!(status.unready(true).as_deref(), Some(early));
         status.counted = true;
-        assert_eq!(status.unready(), None);
+        assert_eq!(status.unready(true), None);
         status.lagging = vec!["x".parse().unwrap(), "y".parse().unwrap()];
         let lags = "behind the other replicas: x, y";
-        assert_eq!(status.unready().as_deref(), Some(lags));
+        assert_eq!(status.unready(true).as_deref(), Some(lags));
         let reason = "no space is left".to_owned();
         status.waits.insert("y".parse().unwrap(), reason);
         let lags = "behind the other replicas: x, y (no space is left)";
         status.stale = Some(Duration::from_mins(10));
-        assert_eq!(status.unready().as_deref(), Some(lags));
+        assert_eq!(status.unready(true).as_deref(), Some(lags));
         assert_eq!(status.panicked(), None);
         status.panics.insert("beat".to_owned(), 1);
         status.panics.insert("receive of x".to_owned(), 2);
@@ -134,6 +145,6 @@ mod tests {
         status.stale = Some(Duration::ZERO);
         std::thread::sleep(Duration::from_millis(1));
         let silent = "the database of the fleet has not answered for 0s";
-        assert_eq!(status.unready().as_deref(), Some(silent));
+        assert_eq!(status.unready(true).as_deref(), Some(silent));
     }
 }

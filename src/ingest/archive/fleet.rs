@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use tempfile::TempDir;
 
 use crate::ingest::archive::error::ArchiveError;
@@ -59,7 +59,7 @@ pub async fn export_of_fleet(
     limits: &Limits,
     progress: &Progress,
 ) -> Result<Exported, ArchiveError> {
-    fleet.check_database().await?;
+    fleet.check_to_read().await?;
     let mut served = fleet.served().await?;
     let known: Vec<&str> = served.iter().map(|(name, _)| name.as_str()).collect();
     let is_served = |name: &&CatalogName| !known.contains(&name.as_str());
@@ -96,7 +96,9 @@ pub async fn import_into_fleet(
     requested: &FleetImport<'_>,
     progress: &Progress,
 ) -> Result<Vec<Imported>, ArchiveError> {
-    fleet.check_database().await?;
+    // It writes into the bucket, so that one has to be the fleet's, too.
+    let id = fleet.check().await?;
+    fleet.expect(&id);
     let metadata = {
         let (archive, progress) = (requested.archive.to_owned(), progress.clone());
         let reading = tokio::task::spawn_blocking(move || read_metadata(&archive, &progress));
@@ -307,8 +309,9 @@ impl FleetWork<'_> {
         let is_stopped = || self.progress.at("waiting", 0, 0).is_err();
         let turns = ready.iter().zip(ids);
         let turns = turns.map(|(ready, id)| visit.turn(ready.lease, id, is_stopped));
-        try_join_all(turns).await?;
-        Ok(())
+        // All of them, as each is announced: the first failure keeps no other waiting.
+        let turned = join_all(turns).await;
+        Ok(turned.into_iter().collect::<Result<(), _>>()?)
     }
 
     /// Puts a revision of the folder into the bucket, with the history after the `known` one.

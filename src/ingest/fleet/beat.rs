@@ -88,6 +88,11 @@ pub(super) async fn beat(membership: Membership, stop: CancellationToken) {
             }
             Err(error) => {
                 fleet_metrics::failed(&error);
+                if matches!(error, FleetError::OtherFleet) {
+                    // Nobody there knows what this replica may do.
+                    set_leases(&membership, &[]);
+                    membership.verification().doubt_database();
+                }
                 let error = error.to_string();
                 let is_known = told
                     .as_ref()
@@ -136,7 +141,7 @@ pub(super) async fn beat(membership: Membership, stop: CancellationToken) {
 
 /// One beat: lives on, takes or gives back leases, reads what has changed.
 async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError> {
-    membership.verify().await?;
+    membership.verification().check_database().await?;
     let fleet = membership.fleet();
     let me = if let Some(me) = membership.me() {
         me
@@ -164,6 +169,8 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
         return Ok(());
     }
     membership.look(before, beat.now);
+    // What follows may take long where there are many catalogs.
+    membership.heard();
     share_out(membership, me, &tracks, &mut beat, &mut seen.starved).await?;
     if (Some(beat.change), &tracks) != (seen.change, &seen.tracks) {
         let generations = fleet.generations(&tracks).await?;
@@ -181,18 +188,22 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
 /// The rows of all tracks, which are made for new ones. `again` asks for those that are
 /// known too.
 async fn name_tracks(membership: &Membership, again: bool) -> Result<Vec<TrackId>, FleetError> {
-    let mut ids = Vec::new();
-    for ((catalog, origin), state) in membership.tracks() {
-        let known = state.borrow().id.filter(|_| !again);
-        let id = if let Some(id) = known {
-            id
-        } else {
-            let id = membership.fleet().track(&catalog, &origin).await?;
-            state.send_modify(|state| state.id = Some(id));
-            id
-        };
-        ids.push(id);
+    let tracks = membership.tracks();
+    let unnamed =
+        |(_, state): &&(_, watch::Sender<TrackState>)| again || state.borrow().id.is_none();
+    let new: Vec<_> = tracks.iter().filter(unnamed).collect();
+    if !new.is_empty() {
+        let named = new
+            .iter()
+            .map(|((catalog, origin), _)| (catalog.as_str(), &**origin));
+        let named: Vec<_> = named.collect();
+        let ids = membership.fleet().tracks(&named).await?;
+        for ((_, state), id) in new.iter().zip(ids) {
+            state.send_if_modified(|state| state.id.replace(id) != Some(id));
+        }
     }
+    let ids = tracks.iter().filter_map(|(_, state)| state.borrow().id);
+    let mut ids: Vec<TrackId> = ids.collect();
     ids.sort_unstable();
     Ok(ids)
 }
@@ -216,8 +227,16 @@ async fn share_out(
     give_up(membership, beat, &unfit).await?;
     let share = tracks.len().div_ceil(beat.live.max(1));
     let mine = beat.leases.len();
-    *starved = if beat.free > 0 { *starved + 1 } else { 0 };
-    let most = if *starved > STARVED {
+    // A pass ends in the bucket.
+    let may_follow = fleet.owns_bucket();
+    *starved = if beat.free > 0 && may_follow {
+        *starved + 1
+    } else {
+        0
+    };
+    let most = if !may_follow {
+        0
+    } else if *starved > STARVED {
         beat.free
     } else {
         beat.free.min(share.saturating_sub(mine))

@@ -18,6 +18,10 @@ pub fn describe_fleet_metrics() {
     );
     describe_gauge!("almanac_fleet_replicas", "Replicas that live");
     describe_gauge!("almanac_fleet_leases", "Catalogs that this replica follows");
+    describe_gauge!(
+        "almanac_fleet_lost_objects",
+        "Objects that the bucket has lost and nobody has uploaded again"
+    );
     describe_counter!(
         "almanac_fleet_takeovers_total",
         "Leases that this replica took"
@@ -59,6 +63,10 @@ pub(super) fn replicas(count: usize) {
 
 pub(super) fn leases(count: usize) {
     gauge!("almanac_fleet_leases").set(count as f64);
+}
+
+pub(super) fn lost(objects: i64) {
+    gauge!("almanac_fleet_lost_objects").set(objects as f64);
 }
 
 pub(super) fn took(leases: usize) {

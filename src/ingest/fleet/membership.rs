@@ -12,6 +12,7 @@ use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::silence::Silence;
 use crate::ingest::fleet::standing::{Standing, TrackKey};
 use crate::ingest::fleet::track_state::{TrackState, Waiting};
+use crate::ingest::fleet::verification::Verification;
 use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::images::options::{ImageOptions, Mirror};
 use crate::name::CatalogName;
@@ -36,9 +37,7 @@ struct Inner {
     /// This start, while the fleet knows it.
     me: watch::Sender<Option<ReplicaId>>,
     status: watch::Sender<FleetStatus>,
-    /// The fleet whose numbers the data folder has, while it is not known whether the
-    /// database is of the same.
-    unverified: Mutex<Option<String>>,
+    verification: Verification,
     standing: Mutex<Standing>,
     /// Makes failing catalogs of this replica retry at once.
     retry_now: watch::Sender<()>,
@@ -56,14 +55,15 @@ pub struct Track {
 }
 
 impl Membership {
-    /// A place in a fleet, which `beat` takes. `unverified` names the fleet of the data folder
-    /// when the database did not answer.
+    /// A place in a fleet, which `beat` takes. `owner` names the fleet of the data folder, and
+    /// `is_verified` tells whether the database is known to be of it.
     pub fn new(
         fleet: Fleet,
         status: FleetStatus,
-        unverified: Option<String>,
+        (owner, is_verified): (String, bool),
         retry_now: watch::Sender<()>,
     ) -> Self {
+        let verification = Verification::new(fleet.clone(), owner, is_verified);
         Self(Arc::new(Inner {
             fleet,
             tracks: Mutex::default(),
@@ -72,7 +72,7 @@ impl Membership {
             silence: Mutex::default(),
             me: watch::Sender::new(None),
             status: watch::Sender::new(status),
-            unverified: Mutex::new(unverified),
+            verification,
             standing: Mutex::default(),
             retry_now,
             lost: watch::Sender::new(0),
@@ -111,32 +111,46 @@ impl Membership {
         let now = Instant::now();
         let (behind, lagging, counted) = {
             let mut standing = self.0.standing.lock();
-            standing.look(self.unsettled(), now);
+            standing.look(self.unsettled(), self.missed(), now);
             let mut lagging = standing.lagging(now);
             lagging.retain(|_| has_others);
             let counted = beat.is_ok() && standing.is_counted(told, has_others, now);
             (standing.behind(), lagging, counted)
         };
         let waits = self.waits();
+        let bucket_error = self.0.verification.bucket_problem();
         self.0.status.send_modify(|status| {
             status.follows = follows;
-            status.behind = behind;
             status.waits = waits;
-            status.lagging = lagging;
+            status.bucket_error = bucket_error;
             status.counted |= counted;
             match beat {
                 Ok((beat, _)) => {
                     self.0.lost.send_replace(beat.lost);
+                    fleet_metrics::lost(beat.lost);
                     status.replicas = beat.live;
                     status.answered = Some(SystemTime::now());
-                    status.heard = Instant::now();
+                    status.heard = now;
+                    status.lagging = lagging;
                     status.error = None;
                 }
                 Err(error) => {
                     self.0.clock.lock().doubt();
+                    // The others have it, whether the database answers or not.
+                    status.lagging.retain(|name| behind.contains(name));
                     status.error = Some(error);
                 }
             }
+            status.behind = behind;
+        });
+    }
+
+    /// Notes that the database has answered, before what the answer says is done.
+    pub(super) fn heard(&self) {
+        self.0.status.send_if_modified(|status| {
+            status.heard = Instant::now();
+            // The end of the beat tells.
+            false
         });
     }
 
@@ -190,6 +204,11 @@ impl Membership {
         self.0.lost.subscribe()
     }
 
+    /// Whether the database and the bucket are known to be the fleet's.
+    pub(super) fn verification(&self) -> &Verification {
+        &self.0.verification
+    }
+
     pub(super) fn fleet(&self) -> &Fleet {
         &self.0.fleet
     }
@@ -207,8 +226,15 @@ impl Membership {
     pub(super) fn is_whole(&self) -> bool {
         let now = Instant::now();
         let mut standing = self.0.standing.lock();
-        standing.look(self.unsettled(), now);
+        standing.look(self.unsettled(), self.missed(), now);
         standing.is_whole(now)
+    }
+
+    /// Those of them that the others turn to, while this replica has not opened them.
+    fn missed(&self) -> Vec<TrackKey> {
+        let mut tracks = self.tracks();
+        tracks.retain(|(_, state)| state.borrow().is_missed());
+        tracks.into_iter().map(|(key, _)| key).collect()
     }
 
     /// The tracks whose current generation clients do not see.
@@ -241,23 +267,6 @@ impl Membership {
         let tracks = self.0.tracks.lock();
         let mut states = tracks.values();
         states.any(|state| state.borrow().awaited().is_some())
-    }
-
-    /// Fails while it is not known that the database is of the fleet of the data folder.
-    pub(super) async fn verify(&self) -> Result<(), FleetError> {
-        let unverified = self.0.unverified.lock().clone();
-        let Some(owner) = unverified else {
-            return Ok(());
-        };
-        // With the bucket: it may be another fleet's, and collected objects are gone.
-        let found = self.0.fleet.check().await?;
-        if found != owner {
-            return Err(FleetError::Refused(
-                "the data folder is of another fleet: give each replica an empty one".into(),
-            ));
-        }
-        *self.0.unverified.lock() = None;
-        Ok(())
     }
 
     /// Asks for a beat now.
@@ -354,6 +363,15 @@ impl Track {
         self.state.send_modify(change);
     }
 
+    /// Notes that a generation is open here.
+    pub(super) fn opened(&self, id: GenerationId) {
+        self.state.send_if_modified(|state| {
+            state.opened = Some(id);
+            // It wakes nobody, as nothing is to be done about it.
+            false
+        });
+    }
+
     /// Notes why clients do not see the newest revision yet.
     pub(super) fn wait_for(&self, waiting: Option<Waiting>) {
         self.state.send_if_modified(|state| {
@@ -434,6 +452,13 @@ impl Track {
     /// Notes whether a pass is running: the lease is not given back meanwhile.
     pub(in crate::ingest) fn set_passing(&self, passing: bool) {
         self.update(|state| state.passing = passing);
+    }
+
+    /// Whether this replica follows the catalog, and a generation has no moment yet.
+    pub(super) fn awaits(&self, lease: Lease, id: GenerationId) -> bool {
+        let state = self.state.borrow();
+        let pending = state.pending.as_ref().map(|pending| pending.id);
+        state.lease == Some(lease) && pending == Some(id)
     }
 
     /// Waits until clients of this replica see a generation, or a later one.

@@ -2,11 +2,12 @@
 //!
 //! `membership` is this replica's view of the fleet, which `beat` keeps up to date, and
 //! `track_state` that of one catalog;
-//! `standing` tells whether it should get clients.
+//! `standing` tells whether it should get clients, and `verification` whether database and bucket
+//! are the fleet's.
 //! `silence` tells who lived before the database was away.
 //! `share` brings a revision or an image to the others, `restore` does so again for lost
 //! objects, and `receive` brings shared files to the clients of this replica, once they are
-//! `opened`. The holder of a lease receives its own publications like everybody else.
+//! `opened`, after growing `pauses` where that fails. The holder of a lease receives its own publications like everybody else.
 //! `replaced` brings images that others have shown before. `format` reads what another
 //! version has shared. `turn` says when all serve an announced revision, which `moments` tells
 //! without the database. `visit` publishes for a command that serves nobody. `sources` names the revisions of which curated
@@ -19,6 +20,7 @@ mod format;
 mod membership;
 mod moments;
 mod opened;
+mod pauses;
 mod receive;
 mod replaced;
 mod restore;
@@ -29,6 +31,7 @@ mod standing;
 mod track_state;
 mod turn;
 mod upkeep;
+mod verification;
 mod visit;
 
 pub use fleet_metrics::describe_fleet_metrics;

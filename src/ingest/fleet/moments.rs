@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::ingest::fleet::membership::Membership;
+use crate::ingest::fleet::membership::{Membership, Track};
 use crate::ingest::fleet::track_state::TrackState;
 use crate::name::CatalogName;
 use crate::store::fleet::{Fleet, Generation};
@@ -72,6 +72,22 @@ pub(super) async fn watch_moments(membership: Membership, stop: CancellationToke
         }
     };
     stop.run_until_cancelled(watching).await;
+}
+
+/// The result of work with the database, unless a catalog turns to another generation
+/// meanwhile than `before`: while the database hangs, the bucket may have told its moment.
+pub(super) async fn unless_turned<T>(
+    track: &Track,
+    before: &TrackState,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let mut states = track.subscribe();
+    let turned = states.wait_for(|now| now.turned != before.turned);
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        _ = turned => None,
+    }
 }
 
 /// Reads the moments of generations that the replicas fetch.

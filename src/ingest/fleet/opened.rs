@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::snapshot::{Image, Snapshot};
 use crate::store::fleet::{Fetched, FetchedImage, FleetError, Generation};
 use crate::store::{BlobPin, DiskError, Revision, RevisionId, Store, StoreError};
+use fbc::problem::Problem;
 
 /// A generation that is open here.
 pub(super) struct Opened {
@@ -13,6 +14,8 @@ pub(super) struct Opened {
     /// `None` once it was published.
     pub(super) snapshot: Option<Snapshot>,
     pub(super) image: Option<OpenedImage>,
+    /// Its problems, which are read before its moment: the disk may be slow.
+    pub(super) problems: Vec<Problem>,
 }
 
 /// Its image.
@@ -60,11 +63,13 @@ impl Opened {
             Err(DiskError::at("open a revision in", &folder)(error).into())
         };
         let (snapshot, image) = opened.unwrap_or_else(stopped)?;
+        let problems = store.problems(revision.id).await.unwrap_or_default();
         Ok(Self {
             generation: generation.clone(),
             revision,
             snapshot,
             image,
+            problems,
         })
     }
 }

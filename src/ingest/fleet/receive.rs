@@ -14,26 +14,22 @@ use crate::ingest::context::PassContext;
 use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::format::fetch_or_build;
 use crate::ingest::fleet::membership::Track;
-use crate::ingest::fleet::moments;
+use crate::ingest::fleet::moments::{self, unless_turned};
 use crate::ingest::fleet::opened::Opened;
-use crate::ingest::fleet::replaced::{PULLS, bring_replaced};
+use crate::ingest::fleet::pauses::Pauses;
+use crate::ingest::fleet::replaced::{PULLS, bring_replaced, patience};
 use crate::ingest::fleet::track_state::{TrackState, Waiting};
-use crate::ingest::fleet::turn::{NOTICE, notice};
+use crate::ingest::fleet::turn::{NOTICE, look_again, notice};
 use crate::ingest::followed::Followed;
 use crate::ingest::{history, pass_events};
 use crate::snapshot::{FIRST_ANSWER, ImagePublisher, Publisher, Repair};
-use crate::store::fleet::{FileLimit, FleetError, Generation, GenerationId, Turn};
+use crate::store::fleet::{FileLimit, FleetError, Generation, GenerationId, Lease, Turn};
 
-/// How long a replica without clients waits for images that others have shown before: much
-/// less than the time after which it would lag.
-const REPLACED: Duration = Duration::from_secs(5);
 /// How long a replica with nothing to serve waits for the first pass of another one.
 const FIRST_PASS: Duration = Duration::from_mins(1);
-/// The time between two looks at receipts.
-const LOOK: Duration = Duration::from_millis(200);
 /// The time after which a failure that goes on is logged again.
 const TELL_AGAIN: Duration = Duration::from_mins(1);
-/// The time between two tries after a failure.
+/// The time between two tries after a failure of what costs little.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// What this replica does about one catalog.
@@ -52,6 +48,9 @@ struct Receiver {
     /// The damages that are dealt with.
     damages: u64,
     begun: Instant,
+    /// Of the current generation, and of the announced one.
+    turning: Pauses,
+    preparing: Pauses,
     /// The failure that was logged, and when, until there is none.
     failure: Option<(&'static str, Instant)>,
     /// Whether a start would serve what clients see.
@@ -81,6 +80,8 @@ pub async fn receive(
         announced: None,
         damages: 0,
         begun: Instant::now(),
+        turning: Pauses::default(),
+        preparing: Pauses::default(),
         failure: None,
         is_recorded: true,
         bringing: None,
@@ -119,7 +120,10 @@ impl Receiver {
             return Some(left);
         }
         let turned = self.turn(&state).await;
-        let told = self.tell_webhooks(&state).await;
+        let telling = self.tell_webhooks(&state);
+        let told = unless_turned(&self.track, &state, telling)
+            .await
+            .unwrap_or(Ok(()));
         // Without anything to serve, the first pass of the holder is waited for.
         let left = FIRST_PASS.saturating_sub(self.begun.elapsed());
         if state.turned.is_some() || left.is_zero() {
@@ -127,32 +131,28 @@ impl Receiver {
         }
         // All the same, as the next generation replaces one that cannot be fetched.
         let prepared = self.prepare(&state).await;
-        let wait = match (&turned, &prepared) {
-            (Ok(()), Ok(wait)) => *wait,
-            (Err(_), Ok(wait)) => Some(wait.map_or(RETRY, |wait| wait.min(RETRY))),
-            (_, Err(_)) => Some(RETRY),
-        };
-        let wait = match told {
-            Ok(()) => wait,
-            Err(error) => {
-                fleet_metrics::failed(&error);
-                tracing::warn!(%error, "webhooks are told of the imported revision later");
-                Some(wait.map_or(RETRY, |wait| wait.min(RETRY)))
-            }
-        };
+        if let Err(error) = &told {
+            fleet_metrics::failed(error);
+            tracing::warn!(%error, "webhooks are told of the imported revision later");
+        }
+        let waits = [
+            *turned.as_ref().unwrap_or(&Some(RETRY)),
+            *prepared.as_ref().unwrap_or(&Some(RETRY)),
+            told.is_err().then_some(RETRY),
+            (state.turned.is_none() && !left.is_zero()).then_some(left),
+        ];
         let failures: Vec<_> = turned.err().into_iter().chain(prepared.err()).collect();
-        self.tell(&failures);
-        let wait = match (&state.turned, wait) {
-            (None, wait) if !left.is_zero() => Some(wait.map_or(left, |wait| wait.min(left))),
-            (_, wait) => wait,
-        };
+        let is_paused = self.turning.has_failed() || self.preparing.has_failed();
+        if !failures.is_empty() || !is_paused {
+            self.tell(&failures);
+        }
         if let Some(error) = failures.first() {
             let failed = Waiting::Failed(error.to_string());
             self.track.wait_for(Some(failed));
-        } else if state.pending.is_none() {
+        } else if state.pending.is_none() && !is_paused {
             self.track.wait_for(None);
         }
-        wait
+        waits.into_iter().flatten().min()
     }
 
     fn end_first_attempt(&self) {
@@ -179,18 +179,23 @@ impl Receiver {
         );
     }
 
-    /// Shows clients the current generation.
-    async fn turn(&mut self, state: &TrackState) -> Result<(), FleetError> {
+    /// Shows clients the current generation. The result is the time until the next try, if
+    /// one has failed lately.
+    async fn turn(&mut self, state: &TrackState) -> Result<Option<Duration>, FleetError> {
         let Some(turned) = &state.turned else {
             // Nobody serves anything of it yet.
             self.note_served(state, None);
-            return Ok(());
+            return Ok(None);
         };
         let is_damaged = state.damages != self.damages;
         if is_damaged || !self.is_shown(turned) {
             let begun = Instant::now();
+            if let Some(left) = self.turning.left(turned.id, begun) {
+                return Ok(Some(left));
+            }
             fleet_metrics::behind(&self.followed.name, true);
-            self.open(turned, is_damaged).await?;
+            let opened = self.open(turned, is_damaged).await;
+            opened.inspect_err(|error| self.turning.fail(turned.id, error, Instant::now()))?;
             self.damages = state.damages;
             let now = Instant::now();
             let moment = turned.flips.and_then(|flips| self.moment(flips));
@@ -199,7 +204,7 @@ impl Receiver {
             self.track.wait_for(Some(Waiting::Moment));
             tokio::time::sleep_until(moment.into()).await;
             let before = self.shown.as_ref().map(|shown| shown.generation.id.number);
-            self.show().await;
+            self.show();
             let late = moment.elapsed();
             tracing::debug!(generation = turned.id.number, ?late, "turned");
             self.is_recorded = false;
@@ -209,13 +214,15 @@ impl Receiver {
                 self.bring_replaced(turned).await;
             }
         }
+        self.turning.end();
         // A disk that fails is no reason to tell others that clients see less.
-        let recorded = self.record().await;
+        let recorded = self.record(state).await;
         // A damaged revision is withdrawn until it is fetched again.
         let is_serving = self.publisher.snapshot().is_some();
         self.note_served(state, is_serving.then_some(turned.id));
         recorded?;
-        self.tidy().await
+        self.tidy().await?;
+        Ok(None)
     }
 
     /// Brings images that only others have shown. A replica that starts has no clients yet,
@@ -227,9 +234,8 @@ impl Receiver {
         let bringing = tokio::spawn(work.in_current_span());
         self.bringing = Some(AbortOnDropHandle::new(bringing));
         let is_counted = self.track.membership().is_counted();
-        let left = FIRST_ANSWER.saturating_sub(self.begun.elapsed());
-        if !is_counted && !left.is_zero() {
-            let _ = tokio::time::timeout(REPLACED.min(left), first_try).await;
+        if let Some(patience) = patience(is_counted, self.begun.elapsed()) {
+            let _ = tokio::time::timeout(patience, first_try).await;
         }
     }
 
@@ -305,19 +311,40 @@ impl Receiver {
     /// Fetches what is announced, and sets its moment if that is for this replica to do.
     async fn prepare(&mut self, state: &TrackState) -> Result<Option<Duration>, FleetError> {
         let Some(pending) = &state.pending else {
+            self.preparing.end();
             return Ok(None);
-        };
-        let membership = self.track.membership().clone();
-        let Some(me) = membership.me() else {
-            return Ok(Some(LOOK));
         };
         let seen = self.announced.filter(|(id, _)| *id == pending.id);
         let (_, since) = *self
             .announced
             .insert(seen.unwrap_or((pending.id, Instant::now())));
-        self.open(pending, false).await?;
+        if let Some(left) = self.preparing.left(pending.id, Instant::now()) {
+            return Ok(Some(left));
+        }
+        let opened = self.open(pending, false).await;
+        opened.inspect_err(|error| self.preparing.fail(pending.id, error, Instant::now()))?;
+        self.preparing.end();
+        let announcing = self.leave_receipt(pending, state.lease, since);
+        let left = unless_turned(&self.track, state, announcing).await;
+        // The next step turns.
+        left.unwrap_or(Ok(None))
+    }
+
+    /// Tells the others that a generation is open here, and sets its moment if that is for
+    /// this replica to do.
+    async fn leave_receipt(
+        &self,
+        pending: &Generation,
+        lease: Option<Lease>,
+        since: Instant,
+    ) -> Result<Option<Duration>, FleetError> {
+        let membership = self.track.membership();
+        let look = Some(look_again(since.elapsed()));
+        let Some(me) = membership.me() else {
+            return Ok(look);
+        };
         let fleet = membership.fleet();
-        let Some(lease) = state.lease else {
+        let Some(lease) = lease else {
             // Again later: it gets lost where this replica joins anew or the database
             // loses commits.
             fleet.leave_receipt(me, pending.id).await?;
@@ -332,17 +359,17 @@ impl Receiver {
         }));
         if !prepared.mine {
             fleet.leave_receipt(me, pending.id).await?;
-            return Ok(Some(LOOK));
+            return Ok(look);
         }
         let notice = |prepared| notice(prepared, since.elapsed());
         if notice(prepared).is_none() {
-            return Ok(Some(LOOK));
+            return Ok(look);
         }
         let turned = fleet.turn(lease, pending.id, membership.silences(), notice);
         match turned.await? {
-            Turn::Waits => return Ok(Some(LOOK)),
-            Turn::Set(flips) => {
-                moments::tell(&membership, pending, flips);
+            Turn::Waits => return Ok(look),
+            Turn::Set { flips, .. } => {
+                moments::tell(membership, pending, flips);
                 tracing::debug!(generation = pending.id.number, "the moment is set");
             }
             Turn::Over => {}
@@ -360,6 +387,7 @@ impl Receiver {
             && !fresh
         {
             next.generation = generation.clone();
+            self.track.opened(generation.id);
             return Ok(());
         }
         self.track.wait_for(Some(Waiting::Files));
@@ -379,17 +407,17 @@ impl Receiver {
             self.images.prepare(Arc::clone(&image.image));
         }
         tracing::debug!(generation = generation.id.number, "opened");
+        self.track.opened(generation.id);
         self.next = Some(opened);
         Ok(())
     }
 
     /// Shows clients what is open.
-    async fn show(&mut self) {
+    fn show(&mut self) {
         let Some(mut next) = self.next.take() else {
             return;
         };
-        let store = &self.context.store;
-        let problems = store.problems(next.revision.id).await.unwrap_or_default();
+        let problems = std::mem::take(&mut next.problems);
         // A replica turns in memory first: the disk may be slow.
         let image = next.image.as_ref().map(|opened| Arc::clone(&opened.image));
         let snapshot = next.snapshot.take();
@@ -434,7 +462,7 @@ impl Receiver {
     }
 
     /// Makes what clients see what a start serves.
-    async fn record(&mut self) -> Result<(), FleetError> {
+    async fn record(&mut self, state: &TrackState) -> Result<(), FleetError> {
         let Some(shown) = self.shown.as_ref().filter(|_| !self.is_recorded) else {
             return Ok(());
         };
@@ -444,7 +472,11 @@ impl Receiver {
         let fleet = self.track.membership().fleet();
         // What it has missed, before the current one.
         let missed = fleet.fetch_history(store, &revision.catalog, revision.id, most);
-        missed.await?;
+        let Some(missed) = unless_turned(&self.track, state, missed).await else {
+            // What is turned to next is recorded soon.
+            return Ok(());
+        };
+        missed?;
         store.serve(revision).await?;
         let own_image = shown.image.as_ref();
         if let Some(image) = own_image.filter(|image| image.revision == revision.id) {

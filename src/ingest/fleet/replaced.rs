@@ -10,16 +10,26 @@ use tokio::sync::oneshot;
 use crate::ingest::context::PassContext;
 use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::membership::Track;
-use crate::snapshot::{self, Image, ImagePublisher, MAX_REPLACED};
+use crate::snapshot::{self, FIRST_ANSWER, Image, ImagePublisher, MAX_REPLACED};
 use crate::store::DiskError;
 use crate::store::fleet::{FileLimit, FleetError, Generation, ReplacedImage};
 
 /// How long a pull by digest may go on after the turn, at whichever replica.
 pub(super) const PULLS: Duration = Duration::from_hours(1);
+/// How long a replica without clients waits for these images: much less than the time after
+/// which it would lag.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The time between the first two tries. Each further one comes after twice as long.
 const RETRY: Duration = Duration::from_secs(5);
 /// The longest time between two tries.
 const LONGEST_RETRY: Duration = Duration::from_mins(5);
+
+/// How long a replica waits until each of these images was tried once, so long after its start.
+/// One with clients does not wait: the next generation would.
+pub(super) fn patience(has_clients: bool, since_start: Duration) -> Option<Duration> {
+    let left = FIRST_ANSWER.saturating_sub(since_start).min(PATIENCE);
+    (!has_clients && !left.is_zero()).then_some(left)
+}
 
 /// Lets clients pull what replicas have shown before a generation. What fails is tried again
 /// until no pull may go on any more. `tried` hears when the first try has ended.
@@ -108,4 +118,20 @@ async fn bring_one(
         replaced: moment.unwrap_or_else(Instant::now),
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_with_clients_does_not_wait_for_replaced_images() {
+        let seconds = Duration::from_secs;
+        assert_eq!(patience(false, seconds(0)), Some(PATIENCE));
+        assert_eq!(patience(false, seconds(7)), Some(seconds(3)));
+        assert_eq!(patience(false, FIRST_ANSWER), None);
+        for since_start in [0, 7, 3600] {
+            assert_eq!(patience(true, seconds(since_start)), None);
+        }
+    }
 }

@@ -35,6 +35,9 @@ pub(super) async fn upload_lost(membership: Membership, store: Store, stop: Canc
 }
 
 async fn once(membership: &Membership, store: &Store) {
+    if !membership.verification().is_complete() {
+        return;
+    }
     for ((catalog, _), state) in membership.tracks() {
         let lease = state.borrow().lease;
         let Some(lease) = lease else { continue };

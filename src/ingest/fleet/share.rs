@@ -19,8 +19,11 @@ use crate::store::fleet::{
 };
 use crate::store::{self, BlobPin, Encoding, Revision, RevisionId, Store};
 
-/// The longest time until all serve what was announced.
-const LONGEST: Duration = Duration::from_mins(5);
+/// After this time, it is told that replicas are slow to fetch what was announced.
+const LATE: Duration = Duration::from_mins(5);
+/// The longest time until all serve what was announced: a newer revision of the source may be
+/// one that they can fetch.
+const LONGEST: Duration = Duration::from_mins(30);
 
 /// A revision that is made and kept, but not published.
 pub(in crate::ingest) struct MadeRevision<'a> {
@@ -76,7 +79,7 @@ pub(in crate::ingest) async fn share_revision(
         let ids = fleet.prepare_revisions(&[publication]).await;
         tracing::debug!(revision = %revision.id, "announced to the fleet");
         for id in ids.map_err(failed)? {
-            wait(track, id).await.map_err(failed)?;
+            wait(track, lease, id).await.map_err(failed)?;
         }
         Ok(())
     };
@@ -128,18 +131,28 @@ pub(in crate::ingest) async fn share_image(
         let of = (revision, image);
         let parts = fleet.share_image(&context.store, limit, of).await?;
         match fleet.prepare_image(lease, revision, image, &parts).await? {
-            Some(id) => wait(track, id).await.map(|()| true),
+            Some(id) => wait(track, lease, id).await.map(|()| true),
             None => Ok(false),
         }
     };
     sharing.await.map_err(failed)
 }
 
-/// Waits until a generation is served here, as `receive` does it.
-async fn wait(track: &Track, id: GenerationId) -> Result<(), FleetError> {
+/// Waits until a generation is served here, as `receive` does it. It is not announced again
+/// while others may still fetch it: they would begin anew.
+async fn wait(track: &Track, lease: Lease, id: GenerationId) -> Result<(), FleetError> {
     track.membership().nudge();
-    let served = tokio::time::timeout(LONGEST, track.until_served(id)).await;
-    served.map_err(|_| FleetError::NotTurned)
+    let begun = Instant::now();
+    while let Err(_late) = tokio::time::timeout(LATE, track.until_served(id)).await {
+        if begun.elapsed() >= LONGEST || !track.awaits(lease, id) {
+            return Err(FleetError::NotTurned);
+        }
+        tracing::warn!(
+            generation = id.number,
+            "the other replicas are slow to fetch the revision: their /status tells why"
+        );
+    }
+    Ok(())
 }
 
 /// Makes all encodings, so that the revision never changes once it is announced: a

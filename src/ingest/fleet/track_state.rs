@@ -32,6 +32,10 @@ pub(super) struct TrackState {
     pub(super) turned: Option<Generation>,
     /// The last one without in the database, which the replicas fetch.
     pub(super) pending: Option<Generation>,
+    /// The last one that was pending here.
+    pub(super) announced: Option<GenerationId>,
+    /// The generation that was opened last, so that it can be turned to.
+    pub(super) opened: Option<GenerationId>,
     /// The generation that clients of this replica see.
     pub(super) served: Option<GenerationId>,
     /// Whether a pass is running.
@@ -73,6 +77,7 @@ impl TrackState {
             return false;
         }
         self.known = true;
+        self.announced = pending.as_ref().map(|one| one.id).or(self.announced);
         self.turned = turned;
         self.pending = pending;
         true
@@ -96,6 +101,16 @@ impl TrackState {
     pub(super) fn is_settled(&self) -> bool {
         let turned = self.turned.as_ref().map(|turned| turned.id);
         self.known && turned == self.served
+    }
+
+    /// Whether the others turn to an announced generation that is not open here. One that was
+    /// never announced is new to all of them.
+    pub(super) fn is_missed(&self) -> bool {
+        let turned = self.turned.as_ref().map(|turned| turned.id);
+        turned.is_some()
+            && turned == self.announced
+            && turned != self.served
+            && turned != self.opened
     }
 
     /// The catalogs that it is made of.
@@ -152,7 +167,7 @@ impl fmt::Display for Waiting {
         match self {
             Self::Database => f.write_str("the database of the fleet has not told what is current"),
             Self::Files => f.write_str("its files are being fetched"),
-            Self::Failed(error) => write!(f, "{error}; tried again every few seconds"),
+            Self::Failed(error) => write!(f, "{error}; tried again after a pause"),
             Self::Holder => {
                 f.write_str("fetched; the replica that follows the catalog waits for the others")
             }
@@ -219,6 +234,22 @@ mod tests {
         assert!(state.note(Some(at(1, &first)), Some(other.clone())));
         assert_eq!(state.turned, Some(at(1, &first)));
         assert_eq!(state.awaited(), Some(&other));
+    }
+
+    #[test]
+    fn a_generation_is_missed_if_it_was_announced_and_is_not_open_at_its_moment() {
+        let [first, next] = [1, 2].map(testing::generation);
+        let mut state = TrackState::default();
+        // As a catalog begins with what another configuration serves.
+        assert!(state.note(Some(first.clone()), None));
+        assert!(!state.is_missed());
+        state.served = Some(first.id);
+        assert!(state.note(Some(first), Some(next.clone())));
+        assert!(!state.is_missed());
+        assert!(state.note(Some(next.clone()), None));
+        assert!(state.is_missed());
+        state.opened = Some(next.id);
+        assert!(!state.is_missed());
     }
 
     #[test]

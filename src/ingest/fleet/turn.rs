@@ -12,6 +12,18 @@ const ALL: Duration = Duration::from_secs(30);
 /// After this time, half of them: of two, one may fetch nothing for a long time.
 const MAJORITY: Duration = Duration::from_secs(90);
 
+/// The time between two looks at receipts.
+const LOOK: Duration = Duration::from_millis(200);
+/// The same once somebody is slow to fetch.
+const LATE_LOOK: Duration = Duration::from_secs(2);
+/// After this time somebody is.
+const LATE: Duration = Duration::from_secs(10);
+
+/// The time until the next look at receipts.
+pub(super) fn look_again(waited: Duration) -> Duration {
+    if waited < LATE { LOOK } else { LATE_LOOK }
+}
+
 /// The time until the moment of a generation, if enough replicas have it after this time.
 pub(super) fn notice(prepared: Prepared, waited: Duration) -> Option<Duration> {
     let Prepared {
@@ -48,5 +60,11 @@ mod tests {
         assert!(!enough(2, 3, 29) && enough(2, 3, 30));
         assert!(!enough(1, 2, 89) && enough(1, 2, 90));
         assert!(!enough(1, 3, 1000) && !enough(2, 5, 1000));
+    }
+
+    #[test]
+    fn receipts_are_counted_less_often_when_somebody_is_slow() {
+        assert_eq!(look_again(Duration::from_secs(9)), LOOK);
+        assert_eq!(look_again(Duration::from_secs(10)), LATE_LOOK);
     }
 }

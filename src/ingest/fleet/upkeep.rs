@@ -21,6 +21,10 @@ const COLLECT: Duration = Duration::from_mins(10);
 const SILENCE: Duration = Duration::from_mins(10);
 /// The least time between two retries that others ask for.
 const RETRY_AGAIN: Duration = Duration::from_secs(2);
+/// The time between two checks of a bucket that cannot be used.
+const CHECK_AGAIN: Duration = Duration::from_secs(1);
+/// The same where it is not for the bucket to change that.
+const CHECK_RARELY: Duration = Duration::from_secs(30);
 /// The time between two tries to hear of changes.
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
@@ -57,6 +61,9 @@ pub fn keep_place(
     start("listen", |membership, _, stop| {
         Box::pin(listen(membership, stop))
     });
+    start("check_bucket", |membership, _, stop| {
+        Box::pin(check_bucket(membership, stop))
+    });
     start("collect", |membership, _, stop| {
         Box::pin(collect(membership, stop))
     });
@@ -65,12 +72,44 @@ pub fn keep_place(
     });
 }
 
+/// Checks the bucket of a start that could not do so, until it is known to be the fleet's.
+async fn check_bucket(membership: Membership, stop: CancellationToken) {
+    let checking = async {
+        let mut told = None;
+        while !membership.fleet().owns_bucket() {
+            let mut pause = CHECK_AGAIN;
+            match membership.verification().check_bucket().await {
+                Ok(()) => {
+                    tracing::info!("the bucket of the fleet can be used");
+                    membership.nudge();
+                }
+                Err(error) => {
+                    fleet_metrics::failed(&error);
+                    if !error.is_temporary() {
+                        pause = CHECK_RARELY;
+                    }
+                    let error = error.to_string();
+                    if told.as_ref() != Some(&error) {
+                        tracing::warn!(error, "the bucket is not checked yet: passes wait");
+                    }
+                    told = Some(error);
+                }
+            }
+            tokio::time::sleep(pause).await;
+        }
+    };
+    stop.run_until_cancelled(checking).await;
+}
+
 /// Removes now and then what no replica needs any more.
 async fn collect(membership: Membership, stop: CancellationToken) {
     let collecting = async {
         loop {
             // Not all at the same time.
             tokio::time::sleep(COLLECT.mul_f64(0.5 + fastrand::f64())).await;
+            if !membership.verification().is_complete() {
+                continue;
+            }
             match membership.fleet().collect().await {
                 Ok(Some(collected)) => tracing::debug!(?collected, "collected"),
                 Ok(None) => {}

@@ -10,13 +10,11 @@ use tokio::task::JoinHandle;
 use crate::ingest::fleet::beat::INTERVAL;
 use crate::ingest::fleet::moments;
 use crate::ingest::fleet::silence::Silence;
-use crate::ingest::fleet::turn::notice;
+use crate::ingest::fleet::turn::{NOTICE, look_again, notice};
 use crate::store::fleet::{
-    Fleet, FleetError, GenerationId, Lease, ReplicaId, Silences, TrackId, Turn,
+    Fleet, FleetError, GenerationId, Lease, Prepared, ReplicaId, Silences, TrackId, Turn,
 };
 
-/// The time between two looks at receipts.
-const LOOK: Duration = Duration::from_millis(200);
 /// The longest time until all serve what was announced.
 const LONGEST: Duration = Duration::from_mins(5);
 
@@ -72,33 +70,50 @@ impl Visit {
     ) -> Result<(), FleetError> {
         let begun = Instant::now();
         let notice = |prepared| notice(prepared, begun.elapsed());
+        let unawaited = |error| FleetError::Unawaited(Box::new(error));
         loop {
-            let prepared = self.fleet.prepared(self.me, id, self.silences()).await?;
-            if let Some(after) = notice(prepared) {
-                match self.fleet.turn(lease, id, self.silences(), notice).await? {
-                    Turn::Waits => {}
-                    Turn::Set(flips) => {
-                        let told = self.tell(id, flips);
-                        let (told, ()) = tokio::join!(told, tokio::time::sleep(after));
-                        if let Err(error) = told {
-                            tracing::debug!(%error, "the bucket does not have the moment");
-                        }
-                        return Ok(());
+            let mut failed = None;
+            match self.try_turn(lease, id, notice).await {
+                Ok(Turn::Waits) => {}
+                Ok(Turn::Set { flips, after }) => {
+                    let told = self.tell(id, flips);
+                    let (told, ()) = tokio::join!(told, tokio::time::sleep(after));
+                    if let Err(error) = told {
+                        tracing::debug!(%error, "the bucket does not have the moment");
                     }
-                    Turn::Over => {
-                        tokio::time::sleep(after).await;
-                        return Ok(());
-                    }
+                    return Ok(());
                 }
+                Ok(Turn::Over) => {
+                    // Its moment was set at this time, or earlier.
+                    tokio::time::sleep(NOTICE).await;
+                    return Ok(());
+                }
+                // The revision is announced, and another try may set its moment.
+                Err(error) if error.is_temporary() => failed = Some(error),
+                Err(error) => return Err(unawaited(error)),
             }
             if is_stopped() {
                 return Err(FleetError::Announced);
             }
             if begun.elapsed() > LONGEST {
-                return Err(FleetError::NotTurned);
+                return Err(unawaited(failed.unwrap_or(FleetError::NotTurned)));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(look_again(begun.elapsed())).await;
         }
+    }
+
+    /// Sets the moment of a generation, if enough replicas have it.
+    async fn try_turn(
+        &self,
+        lease: Lease,
+        id: GenerationId,
+        notice: impl Fn(Prepared) -> Option<Duration> + Send + Sync,
+    ) -> Result<Turn, FleetError> {
+        let prepared = self.fleet.prepared(self.me, id, self.silences()).await?;
+        if notice(prepared).is_none() {
+            return Ok(Turn::Waits);
+        }
+        self.fleet.turn(lease, id, self.silences(), notice).await
     }
 
     /// Writes the moment to the bucket, for replicas whose database dies now.
@@ -124,5 +139,25 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         self.beating.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fleet::testing;
+
+    #[tokio::test]
+    async fn a_database_that_is_away_ends_no_wait_for_what_is_announced() {
+        let visit = Visit {
+            fleet: testing::unreachable(),
+            me: testing::lease(1).holder,
+            silence: Arc::default(),
+            beating: tokio::spawn(std::future::pending()),
+        };
+        let id = testing::generation_id(1);
+        // A person ends it, after the first error.
+        let turned = visit.turn(testing::lease(1), id, || true).await;
+        assert!(matches!(turned, Err(FleetError::Announced)), "{turned:?}");
     }
 }

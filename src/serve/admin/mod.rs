@@ -92,7 +92,14 @@ pub fn router(
 /// fleet is not ready while it lags behind the others.
 async fn ready(State(admin): State<Admin>) -> Response {
     if admin.catalogs.are_ready() {
-        if let Some(problem) = admin.fleet().and_then(|fleet| fleet.unready()) {
+        let is_serving = || {
+            admin
+                .catalogs
+                .all()
+                .iter()
+                .any(|one| one.snapshot().is_some())
+        };
+        if let Some(problem) = admin.fleet().and_then(|fleet| fleet.unready(is_serving())) {
             return (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")).into_response();
         }
         let mut text = "ok".to_owned();

@@ -154,7 +154,10 @@ fn replica(fleet: &FleetDocument) -> Markup {
                 }
                 @if let Some(error) = &fleet.error { ": " (error) }
             }
-            dt { "Objects" } dd { (fleet.objects) }
+            dt { "Objects" } dd {
+                (fleet.objects)
+                @if let Some(error) = &fleet.bucket_error { ": " (error) }
+            }
             dt { "Follows" } dd { (names(&fleet.follows)) }
             dt { "Behind with" } dd { (names(&fleet.behind)) }
             @for (catalog, reason) in &fleet.waits { dt { (catalog) " waits" } dd { (reason) } }
@@ -309,6 +312,7 @@ mod tests {
             panics: BTreeMap::from([("receive of a".to_owned(), 2)]),
             answered: Some(SystemTime::UNIX_EPOCH),
             error: Some("refused".to_owned()),
+            bucket_error: Some("no right".to_owned()),
         };
         let text = replica(&fleet).into_string();
         for part in [
@@ -318,6 +322,7 @@ mod tests {
             "<dt>a waits</dt><dd>no space &lt;left&gt;</dd>",
             "<dd>receive of a, 2 times</dd>",
             "</time>: refused</dd>",
+            "<dd>s3://catalogs/almanac: no right</dd>",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

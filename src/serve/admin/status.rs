@@ -55,6 +55,8 @@ pub(super) struct FleetDocument {
     #[serde(serialize_with = "serialize_option")]
     pub(super) answered: Option<SystemTime>,
     pub(super) error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bucket_error: Option<String>,
 }
 
 /// The state of the configuration.
@@ -210,6 +212,7 @@ impl FleetDocument {
             panics: status.panics,
             answered: status.answered,
             error: status.error,
+            bucket_error: status.bucket_error,
         }
     }
 }

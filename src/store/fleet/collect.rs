@@ -31,7 +31,7 @@ pub struct Collected {
 }
 
 /// Each with what it does, in this order.
-const STEPS: [(&str, &str); 9] = [
+const STEPS: [(&str, &str); 10] = [
     (
         "forget replicas that are gone",
         "DELETE FROM replicas WHERE expires < clock_timestamp() - interval '1 hour'",
@@ -60,6 +60,12 @@ const STEPS: [(&str, &str); 9] = [
         "DELETE FROM generations g WHERE EXISTS (
            SELECT 1 FROM generations n WHERE n.track = g.track AND n.number > g.number
              AND n.flips < clock_timestamp() - interval '1 hour')",
+    ),
+    // Nobody turns to one that another has replaced before.
+    (
+        "forget generations that were never shown",
+        "DELETE FROM generations g WHERE flips IS NULL AND EXISTS (
+           SELECT 1 FROM generations n WHERE n.track = g.track AND n.number > g.number)",
     ),
     // Both are made in one transaction with their first generation.
     (
@@ -96,14 +102,28 @@ impl Fleet {
         let Some(mut collected) = limited(self.forget()).await? else {
             return Ok(None);
         };
-        let is_list_due = self.is_list_due().await?;
-        if is_list_due {
-            collected.strays = self.mark_strays().await?;
+        // Whatever another database does not know would go from the bucket.
+        let query = sqlx::query(
+            "SELECT id, listed < clock_timestamp() - interval '7 days' AS is_list_due FROM fleet",
+        );
+        let row = self.find("look up the fleet", query).await?;
+        let row = row.ok_or(FleetError::NoFleet)?;
+        if !self.has_mark(row.get("id")).await? {
+            return Err(FleetError::Unmarked);
         }
-        collected.objects = self.remove_marked().await?;
-        if is_list_due {
-            self.remove_moments().await?;
+        if !row.get::<bool, _>("is_list_due") {
+            collected.objects = self.remove_marked().await?;
+            return Ok(Some(collected));
         }
+        let strays = self.mark_strays().await;
+        let removed = self.remove_marked().await;
+        let moments = self.remove_moments().await;
+        collected.strays = strays?;
+        collected.objects = removed?;
+        moments?;
+        // Last: what failed is tried again before another week has passed.
+        let listed = sqlx::query("UPDATE fleet SET listed = clock_timestamp()");
+        self.execute("note the list of the bucket", listed).await?;
         Ok(Some(collected))
     }
 
@@ -153,18 +173,6 @@ impl Fleet {
         committed.map_err(FleetError::sql(action))?;
         session.release();
         Ok(Some(collected))
-    }
-
-    /// Whether the bucket was not listed for a week. Only one replica is told so.
-    async fn is_list_due(&self) -> Result<bool, FleetError> {
-        let statement = sqlx::query(
-            "UPDATE fleet SET listed = clock_timestamp()
-             WHERE listed < clock_timestamp() - interval '7 days'",
-        );
-        Ok(self
-            .execute("note the list of the bucket", statement)
-            .await?
-            > 0)
     }
 
     /// Marks objects that no row knows, such as those of a database that lost commits. The

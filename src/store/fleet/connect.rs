@@ -1,16 +1,16 @@
 //! Prepares the database and the bucket of a fleet, and refuses those of others.
 
 use std::borrow::Cow;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 
-use bytes::Bytes;
 use sqlx::SqlStr;
 use sqlx::error::DatabaseError;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgListener, PgPool, PgPoolOptions};
 use sqlx::{Executor as _, Row as _};
 
-use crate::objects::Put;
 use crate::store::Store;
 use crate::store::disk::{DiskError, sync_folder};
 use crate::store::fleet::error::FleetError;
@@ -20,7 +20,7 @@ use crate::store::fleet::settings::Settings;
 
 /// Version, description and text of each file in `migrations/postgres`. A published
 /// file never changes.
-const MIGRATIONS: [(i64, &str, &str); 3] = [
+const MIGRATIONS: [(i64, &str, &str); 4] = [
     (
         1,
         "fleet",
@@ -36,13 +36,14 @@ const MIGRATIONS: [(i64, &str, &str); 3] = [
         "untold",
         include_str!("../../../migrations/postgres/0003_untold.sql"),
     ),
+    (
+        4,
+        "bucket",
+        include_str!("../../../migrations/postgres/0004_bucket.sql"),
+    ),
 ];
-/// The object that names the fleet of a bucket.
-const MARKER: &str = "fleet";
 /// A change of a table that waits for others keeps the beats of all replicas waiting.
 const PATIENT: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '10s'";
-/// The object that is written and removed to see whether that is allowed.
-const PROBE: &str = "probe";
 /// The file in a data folder that names the fleet whose numbers it has.
 const OWNER: &str = "fleet";
 /// Notifications of changes.
@@ -82,6 +83,23 @@ impl Fleet {
 
     /// As [`Fleet::check`], of the database alone.
     pub async fn check_database(&self) -> Result<String, FleetError> {
+        let id = self.check_tables().await?;
+        self.check_rights().await?;
+        Ok(id)
+    }
+
+    /// As [`Fleet::check`], for a command that only reads. It needs no right to write.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub async fn check_to_read(&self) -> Result<String, FleetError> {
+        let id = self.check_tables().await?;
+        self.compare_bucket(&id).await?;
+        Ok(id)
+    }
+
+    /// The name of the fleet, whose tables are those of this version.
+    async fn check_tables(&self) -> Result<String, FleetError> {
         let query = sqlx::query(
             "SELECT to_regclass('_sqlx_migrations') IS NOT NULL
              AND to_regclass('fleet') IS NOT NULL AND to_regclass('generations') IS NOT NULL",
@@ -117,7 +135,6 @@ impl Fleet {
         let row = self.find("look up the fleet", row).await?;
         let row = row.ok_or(FleetError::NoFleet)?;
         refuse_newer(row.get("needs"))?;
-        self.check_rights().await?;
         Ok(row.get("id"))
     }
 
@@ -151,40 +168,6 @@ impl Fleet {
              USAGE, SELECT and UPDATE on all sequences, to the user of the database, who lacks {}",
             missing.join("; ")
         )))
-    }
-
-    async fn check_bucket(&self, id: &str) -> Result<(), FleetError> {
-        let mark = Bytes::from(format!("{id}\n"));
-        if self.bucket.put(MARKER, mark.clone(), Put::IfAbsent).await? {
-            tracing::info!(bucket = %self.bucket.location(), "the bucket belongs to this fleet now");
-        }
-        let found = self.bucket.read(MARKER).await?;
-        if found.as_deref() != Some(&mark[..]) {
-            return Err(FleetError::Refused(format!(
-                "{} belongs to another fleet, whose database this is not: give each fleet a \
-                 prefix of its own",
-                self.bucket.location()
-            )));
-        }
-        // A store without conditions would let two fleets share a prefix.
-        if self.bucket.put(MARKER, mark, Put::IfAbsent).await? {
-            return Err(FleetError::Refused(format!(
-                "{} replaces objects that exist although it is asked not to (If-None-Match): use \
-                 a store with conditional writes",
-                self.bucket.location()
-            )));
-        }
-        // An object that nobody removes fails a collection, a day later.
-        let nothing = self.bucket.put(PROBE, Bytes::new(), Put::Replace);
-        nothing.await?;
-        self.bucket.delete(PROBE).await?;
-        if !self.bucket.lists(MARKER).await? {
-            return Err(FleetError::Refused(format!(
-                "the list of {} lacks an object that is there: allow s3:ListBucket on the prefix",
-                self.bucket.location()
-            )));
-        }
-        Ok(())
     }
 
     /// Hears of changes, until the connection breaks.
@@ -368,7 +351,12 @@ impl Store {
 
 fn write(folder: &Path, path: &Path, fleet: &str) -> Result<(), FleetError> {
     let new = path.with_extension("new");
-    std::fs::write(&new, fleet).map_err(DiskError::at("write", &new))?;
+    // A name that comes to the disk before its bytes would be that of no fleet.
+    let written = File::create(&new).and_then(|mut file| {
+        file.write_all(fleet.as_bytes())?;
+        file.sync_all()
+    });
+    written.map_err(DiskError::at("write", &new))?;
     std::fs::rename(&new, path).map_err(DiskError::at("create", path))?;
     Ok(sync_folder(folder)?)
 }

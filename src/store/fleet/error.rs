@@ -92,6 +92,12 @@ pub enum FleetError {
         "stopped: the revisions are announced, and the replicas turn to them without this command"
     )]
     Announced,
+    /// A command that cannot wait for the replicas to turn to what it has announced.
+    #[error(
+        "the revisions are announced, and the replicas turn to them without this command, which \
+         cannot wait for it: {0}"
+    )]
+    Unawaited(Box<FleetError>),
     /// A curated revision made of revisions that are not current any more.
     #[error("a catalog that it is made of has another revision by now, so it is made again")]
     Replaced,
@@ -105,10 +111,7 @@ pub enum FleetError {
     )]
     NumberReused(i64),
     /// The replicas did not turn to a generation in time.
-    #[error(
-        "the other replicas have not fetched the revision in time: their /status tells why; it is \
-         announced again"
-    )]
+    #[error("the other replicas have not fetched the revision in time: their /status tells why")]
     NotTurned,
     /// The local copy cannot be kept.
     #[error(transparent)]
@@ -130,6 +133,18 @@ pub enum FleetError {
          an empty one and a new prefix of the bucket"
     )]
     NoFleet,
+    /// A bucket without the mark of the fleet.
+    #[error(
+        "the bucket has no object `fleet`, so nothing is removed from it: check objects in the \
+         configuration; a replica with the right place writes the object at its next start"
+    )]
+    Unmarked,
+    /// The database of another fleet, such as a copy under the same address.
+    #[error(
+        "the database is of another fleet than the data folder of this replica: check database in \
+         the configuration, or give the replica an empty data folder"
+    )]
+    OtherFleet,
     /// A start is refused, with what to do.
     #[error("{0}")]
     Refused(String),
@@ -204,10 +219,13 @@ impl FleetError {
             | Self::Replaced
             | Self::Row(_)
             | Self::Announced
+            | Self::Unawaited(_)
             | Self::NoCopy(_)
             | Self::NumberReused(_)
             | Self::NoAnswer { .. }
             | Self::NoFleet
+            | Self::OtherFleet
+            | Self::Unmarked
             | Self::Refused(_) => "fleet",
             Self::Store(_) => "store",
         }

@@ -233,7 +233,13 @@ impl Fleet {
             match done {
                 Err(FleetError::Damaged { .. }) if !is_second => is_second = true,
                 Err(error) if error.is_lost() => {
-                    self.lose(wanted).await?;
+                    // The object is told of, whatever the database says.
+                    if let Err(unnoted) = self.lose(wanted).await {
+                        tracing::warn!(
+                            object = wanted.key, error = %unnoted,
+                            "cannot note that an object is lost"
+                        );
+                    }
                     return Err(error);
                 }
                 done => return done,
@@ -254,8 +260,12 @@ impl Fleet {
         self.object(store, wanted, whole).await
     }
 
-    /// Notes that an object is not in the bucket as it should be.
+    /// Notes that an object is not in the bucket as it should be, if the bucket is known to
+    /// be the fleet's.
     async fn lose(&self, wanted: &Wanted) -> Result<(), FleetError> {
+        if !self.owns_bucket() {
+            return Ok(());
+        }
         let statement = sqlx::query(
             "UPDATE objects SET state = 'lost' WHERE digest = $1 AND incarnation = $2
              AND state = 'there'",

@@ -105,12 +105,16 @@ impl Fleet {
     }
 
     /// Shares the files of a revision in the format of this version, beside those of others.
-    /// Whether nobody had done so before.
+    /// Whether nobody had done so before. Nothing is shared while it is not known whether the
+    /// bucket is the fleet's, as for a command that only reads.
     pub async fn share_format(
         &self,
         store: &Store,
         revision: &Revision,
     ) -> Result<bool, FleetError> {
+        if !self.owns_bucket() {
+            return Ok(false);
+        }
         let action = "share a format";
         let files = self.share_revision(store, None, revision).await?;
         limited(self.insert_format(action, revision, &files)).await

@@ -26,8 +26,13 @@ use crate::store::{Image, PastRevision, Revision, RevisionId};
 pub enum Turn {
     /// More replicas have to have the generation before.
     Waits,
-    /// This call has set it: the moment, in microseconds of the database's clock.
-    Set(i64),
+    /// This call has set it.
+    Set {
+        /// The moment, in microseconds of the database's clock.
+        flips: i64,
+        /// The time until then, from the statement that set it.
+        after: Duration,
+    },
     /// It was set before, or another generation replaces this one.
     Over,
 }
@@ -258,12 +263,15 @@ impl Fleet {
             .fetch_optional(&mut *transaction)
             .await;
         let flips = set.map_err(FleetError::sql(action))?;
-        history::record(&mut transaction, (id.track, id.number)).await?;
+        // Of one that another has replaced, nobody ever sees anything.
+        if flips.is_some() {
+            history::record(&mut transaction, (id.track, id.number)).await?;
+        }
         notify(&mut transaction).await?;
         let committed = transaction.commit().await;
         committed.map_err(FleetError::sql(action))?;
         session.release();
-        Ok(flips.map_or(Turn::Over, Turn::Set))
+        Ok(flips.map_or(Turn::Over, |flips| Turn::Set { flips, after }))
     }
 }
 

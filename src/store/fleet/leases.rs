@@ -56,14 +56,29 @@ impl Fleet {
     pub async fn join(&self) -> Result<ReplicaId, FleetError> {
         let row = sqlx::query(
             "INSERT INTO replicas (name, version, format, expires)
-             VALUES ($1, $2, $3, clock_timestamp() + interval '6 seconds') RETURNING id",
+             SELECT $1, $2, $3, clock_timestamp() + interval '6 seconds'
+             WHERE $4::text IS NULL OR EXISTS (SELECT 1 FROM fleet WHERE id = $4) RETURNING id",
         );
         let row = row
             .bind(&*self.name)
             .bind(env!("CARGO_PKG_VERSION"))
-            .bind(format());
-        let row = self.row("join the fleet", row).await?;
-        Ok(ReplicaId(row.get(0)))
+            .bind(format())
+            .bind(self.expected.get());
+        let row = self.find("join the fleet", row).await?;
+        match row {
+            Some(row) => Ok(ReplicaId(row.get(0))),
+            None => Err(self.other_fleet().await),
+        }
+    }
+
+    /// Why the database is not of the expected fleet.
+    async fn other_fleet(&self) -> FleetError {
+        let query = sqlx::query("SELECT id FROM fleet");
+        match self.find("look up the fleet", query).await {
+            Ok(None) => FleetError::NoFleet,
+            Ok(Some(_)) => FleetError::OtherFleet,
+            Err(error) => error,
+        }
     }
 
     /// Gives all leases back and leaves the fleet.
@@ -78,23 +93,44 @@ impl Fleet {
 
     /// The track of a catalog, which is made if it is new.
     pub async fn track(&self, catalog: &CatalogName, origin: &str) -> Result<TrackId, FleetError> {
-        let row = sqlx::query(
-            "WITH made AS (
-               INSERT INTO tracks (catalog, origin) VALUES ($1, $2)
-               ON CONFLICT (catalog, origin) DO UPDATE SET origin = excluded.origin RETURNING id
+        let tracks = self.tracks(&[(catalog.as_str(), origin)]).await?;
+        tracks.first().copied().ok_or(FleetError::NoFleet)
+    }
+
+    /// The tracks of some catalogs, each with what makes its configuration differ from others,
+    /// in the same order. New ones are made.
+    pub async fn tracks(&self, named: &[(&str, &str)]) -> Result<Vec<TrackId>, FleetError> {
+        // In one order, so that two replicas do not wait for each other.
+        let query = sqlx::query(
+            "WITH named AS (
+               SELECT * FROM unnest($1::text[], $2::text[])
+                 WITH ORDINALITY AS named (catalog, origin, place)
+               WHERE $3::text IS NULL OR EXISTS (SELECT 1 FROM fleet WHERE id = $3)
+             ), made AS (
+               INSERT INTO tracks (catalog, origin)
+               SELECT catalog, origin FROM named ORDER BY catalog, origin
+               ON CONFLICT (catalog, origin) DO UPDATE SET origin = excluded.origin
+               RETURNING id, catalog, origin
              ), leased AS (
                INSERT INTO leases (track) SELECT id FROM made ON CONFLICT DO NOTHING
-             ) SELECT id FROM made",
+             ) SELECT id FROM named JOIN made USING (catalog, origin) ORDER BY place",
         );
-        let row = row.bind(catalog.as_str()).bind(origin);
-        let row = self.row("record the catalog", row).await?;
-        Ok(TrackId(row.get(0)))
+        let (catalogs, origins): (Vec<&str>, Vec<&str>) = named.iter().copied().unzip();
+        let query = query.bind(catalogs).bind(origins).bind(self.expected.get());
+        let rows = self.rows("record the catalogs", query).await?;
+        if rows.len() < named.len() {
+            return Err(self.other_fleet().await);
+        }
+        Ok(rows.iter().map(|row| TrackId(row.get(0))).collect())
     }
 
     /// Lives for six seconds more, and tells of this replica: whether it serves every
     /// current generation, whether its passes fail for reasons of its own, and which
     /// tracks it wants to serve. `None` when the fleet does not know it any more: it joins
     /// again.
+    ///
+    /// # Errors
+    /// With [`FleetError::OtherFleet`] when the database has become another fleet's.
     pub async fn beat(
         &self,
         me: ReplicaId,
@@ -111,11 +147,13 @@ impl Fleet {
              ), me AS (
                UPDATE replicas SET expires = clock_timestamp() + interval '6 seconds',
                  ready = $2, wants = $3, troubled = $4
-               WHERE id = $1 RETURNING id
+               WHERE id = $1
+                 AND ($5::text IS NULL OR EXISTS (SELECT 1 FROM fleet WHERE id = $5))
+               RETURNING id
              ), mine AS (SELECT track, epoch FROM leases WHERE holder = $1)
              SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
                coalesce((SELECT change FROM locked), (SELECT change FROM fleet)) AS change,
-               EXISTS (SELECT 1 FROM me) AS is_known,
+               (SELECT id FROM fleet) AS fleet, EXISTS (SELECT 1 FROM me) AS is_known,
                (SELECT count(*) FROM tracks WHERE id = ANY($3)) AS known,
                (SELECT count(*) FROM replicas
                 WHERE id = $1 OR (expires > clock_timestamp() AND wants && $3)) AS live,
@@ -130,8 +168,17 @@ impl Fleet {
                (SELECT coalesce(array_agg(epoch ORDER BY track), '{}') FROM mine) AS epochs",
         );
         let query = query.bind(me.0).bind(ready).bind(numbers(wanted));
-        let query = query.bind(troubled);
+        let query = query.bind(troubled).bind(self.expected.get());
         let row = self.row("beat", query).await?;
+        let fleet: Option<String> = row.get("fleet");
+        let fleet = fleet.ok_or(FleetError::NoFleet)?;
+        if self
+            .expected
+            .get()
+            .is_some_and(|expected| *expected != fleet)
+        {
+            return Err(FleetError::OtherFleet);
+        }
         if !row.get::<bool, _>("is_known") {
             return Ok(None);
         }

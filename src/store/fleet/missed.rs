@@ -15,8 +15,8 @@ impl Fleet {
     /// store; of many, the last ones.
     ///
     /// # Errors
-    /// When the database or the bucket does not answer. An outline that is damaged or gone
-    /// is left out.
+    /// When the database does not answer. An outline that cannot be fetched is left out: what
+    /// clients see has to be what a start serves, whether the bucket answers or not.
     pub async fn fetch_history(
         &self,
         store: &Store,
@@ -69,9 +69,11 @@ impl Fleet {
         let wanted = wanted(row)?;
         let bytes = match self.whole_object(store, &wanted).await {
             Ok(bytes) => bytes,
-            Err(error) if error.is_temporary() => return Err(error),
             Err(error) => {
-                tracing::warn!(revision = %past.id, %error, "an outline of the history is lost");
+                tracing::warn!(
+                    revision = %past.id, %error,
+                    "the history has no outline of this revision, so its changes are not told"
+                );
                 return Ok(());
             }
         };

@@ -2,7 +2,7 @@
 //!
 //! The store beside it stays whole on each replica, as a cache of served revisions.
 //! `settings` names the database, `pool` connects to it and to the bucket, `connect`
-//! prepares both, and `session` limits statements. `leases` decides who follows a track, and
+//! prepares the first and finds the `mark` of the second, and `session` limits statements. `leases` decides who follows a track, and
 //! `generations` announces each `generation` to all, with the rows of `publication_rows`; `receipts`
 //! counts the replicas that have them, and `moments` tells in the bucket when all turn;
 //! `sources` compares what curated ones are made of. `upload` and `fetch` carry the files of
@@ -22,6 +22,7 @@ mod generations;
 mod history;
 mod holdings;
 mod leases;
+mod mark;
 mod missed;
 mod moments;
 mod pool;

@@ -1,6 +1,7 @@
 //! A fleet's connections to its database and its bucket.
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sqlx::postgres::{PgPool, PgPoolOptions};
@@ -28,6 +29,9 @@ pub struct Fleet {
     pub(super) pool: PgPool,
     pub(super) bucket: Bucket,
     pub(super) name: Arc<str>,
+    /// The fleet that the database has to be of, if that is known.
+    pub(super) expected: Arc<OnceLock<String>>,
+    pub(super) owns_bucket: Arc<AtomicBool>,
     settings: Arc<Settings>,
 }
 
@@ -42,8 +46,16 @@ impl Fleet {
             pool: pool(MAX_CONNECTIONS).connect_lazy_with(connection),
             bucket: Bucket::new(&settings.objects).map_err(FleetError::Refused)?,
             name: settings.name.as_str().into(),
+            expected: Arc::default(),
+            owns_bucket: Arc::default(),
             settings: Arc::new(settings.clone()),
         })
+    }
+
+    /// Takes part in no other fleet from now on, should the database become another's.
+    pub fn expect(&self, id: &str) {
+        // The first one stays: a start knows one fleet.
+        let _ = self.expected.set(id.to_owned());
     }
 
     /// Reads the files of the settings again, for new connections to the database.

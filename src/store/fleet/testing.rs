@@ -2,7 +2,7 @@
 
 use crate::objects::{self, AccessKey, CredentialSource};
 use crate::store::RevisionId;
-use crate::store::fleet::{Fleet, Generation, GenerationId, Settings, TrackId};
+use crate::store::fleet::{Fleet, Generation, GenerationId, Lease, ReplicaId, Settings, TrackId};
 
 /// A fleet whose database and bucket do not exist. Nothing is asked until it is used.
 ///
@@ -36,7 +36,16 @@ pub fn generation_id(number: i64) -> GenerationId {
     }
 }
 
-/// It, without a moment.
+/// The right to follow a track.
+pub fn lease(epoch: i64) -> Lease {
+    Lease {
+        track: TrackId(1),
+        holder: ReplicaId(1),
+        epoch,
+    }
+}
+
+/// A generation of it, without a moment.
 pub fn generation(number: i64) -> Generation {
     Generation {
         id: generation_id(number),

@@ -23,22 +23,22 @@ use crate::support::upstream::Upstream;
 const MIRRORED: &str = "catalogs/b";
 
 /// A folder for archives and a configuration.
-struct Desk(TempDir);
+pub(super) struct Desk(TempDir);
 
 impl Desk {
     /// With this configuration.
-    fn new(config: &str) -> Self {
+    pub(super) fn new(config: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("almanac.toml"), config).unwrap();
         Self(folder)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
     /// Runs a command with the configuration and a data folder that need not exist.
-    fn run(&self, command: &str, data: &Path, more: &[&str]) -> Finished {
+    pub(super) fn run(&self, command: &str, data: &Path, more: &[&str]) -> Finished {
         let start = Start::new([command])
             .argument(format!("--config={}", self.path("almanac.toml").display()))
             .argument(format!("--data-dir={}", data.display()));
@@ -49,7 +49,7 @@ impl Desk {
             .run()
     }
 
-    fn export(&self, data: &Path, name: &str) -> PathBuf {
+    pub(super) fn export(&self, data: &Path, name: &str) -> PathBuf {
         let archive = self.path(name);
         let done = self.run("export", data, &["--file", archive.to_str().unwrap()]);
         assert!(done.status.success(), "{done:?}");

@@ -2,6 +2,8 @@
 
 mod access;
 mod archives;
+mod beats;
+mod bindings;
 mod content;
 mod limits;
 mod moments;
@@ -16,7 +18,7 @@ mod starts;
 use std::time::{Duration, Instant};
 
 use almanac::objects::{self as bucket, AccessKey, CredentialSource};
-use almanac::store::fleet::{Collected, Fleet, Settings};
+use almanac::store::fleet::{Collected, Fleet, FleetError, Settings};
 use images::digest::Digest;
 use serde_json::Value;
 
@@ -226,14 +228,20 @@ fn tag(replica: &mut Almanac) -> String {
 
 /// Runs a collection beside the replicas.
 fn collect(shared: &Shared) -> Collected {
+    let collected = try_collect(shared).unwrap();
+    collected.expect("nobody else collects")
+}
+
+/// The same, which may fail.
+fn try_collect(shared: &Shared) -> Result<Option<Collected>, FleetError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
         let fleet = self::fleet(shared);
-        let collected = fleet.collect().await.unwrap();
+        let collected = fleet.collect().await;
         fleet.close().await;
-        collected.expect("nobody else collects")
+        collected
     })
 }

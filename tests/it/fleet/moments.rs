@@ -1,5 +1,7 @@
 //! The moment of a change without the database.
 
+use std::time::{Duration, Instant};
+
 use almanac::store::fleet::{Generation, GenerationId};
 
 use super::{
@@ -10,6 +12,12 @@ use crate::support::almanac::{Almanac, following};
 use crate::support::postgres;
 use crate::support::relay::Relay;
 use crate::support::upstream::Upstream;
+
+/// Longer than the five seconds between two receipts of a replica: the next one hangs by then,
+/// and for more than three seconds.
+const HANGING: Duration = Duration::from_millis(5200);
+/// How much later than the holder the others may turn, on a busy machine.
+const LATE: Duration = Duration::from_secs(1);
 
 /// A member that is ready and has not fetched a generation keeps the others waiting for it,
 /// so the database can be cut off before the moment is set.
@@ -53,6 +61,11 @@ fn a_replica_that_is_cut_off_from_the_database_hears_of_the_moment_in_the_bucket
         waits.as_str().is_some_and(|told| told.contains("follows"))
     });
     relay.cut();
+    let cut = Instant::now();
+    while cut.elapsed() < HANGING {
+        live();
+        std::thread::sleep(Duration::from_millis(100));
+    }
     live();
     runtime.block_on(async {
         let generations = member.generations(&[track]).await.unwrap();
@@ -62,7 +75,10 @@ fn a_replica_that_is_cut_off_from_the_database_hears_of_the_moment_in_the_bucket
         member.leave_receipt(me, pending.id).await.unwrap();
     });
     until_at(&mut holder, "a", &second.digest());
+    let turned = Instant::now();
     until_at(&mut far, "a", &second.digest());
+    let late = turned.elapsed();
+    assert!(late < LATE, "{late:?}");
     far.program.wait_for_log("the moment in the bucket", |log| {
         log.contains("the bucket tells when to turn")
     });

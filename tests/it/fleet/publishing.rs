@@ -300,6 +300,42 @@ fn a_moment_waits_for_replicas_that_lived_before_the_database_was_away() {
 }
 
 #[test]
+fn a_generation_that_another_one_replaces_before_its_moment_leaves_nothing() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let member = Member::join(&shared).await;
+        let lease = member.take().await;
+        let first = member.prepare(lease, 1).await.unwrap();
+        member.fleet.leave_receipt(member.me, first).await.unwrap();
+        let second = member.prepare(lease, 2).await.unwrap();
+        let turn = async |id, after| {
+            let notice = move |_| Some(after);
+            let turn = member.fleet.turn(lease, id, Silences::default(), notice);
+            turn.await.unwrap()
+        };
+        let after = Duration::from_millis(700);
+        assert_eq!(turn(first, after).await, Turn::Over);
+        let shown = || shared.postgres.ask("SELECT revision FROM history");
+        assert_eq!(shown(), "");
+        member.fleet.check().await.unwrap();
+        member.fleet.collect().await.unwrap().unwrap();
+        for rows in ["SELECT number FROM generations", "SELECT id FROM revisions"] {
+            assert_eq!(shared.postgres.ask(rows), "2", "{rows}");
+        }
+        // Whoever waits for the moment waits as long as it was set ahead.
+        let turned = turn(second, after).await;
+        assert!(
+            matches!(turned, Turn::Set { after: set, .. } if set == after),
+            "{turned:?}"
+        );
+        assert_eq!(shown(), "2");
+    });
+}
+
+#[test]
 fn a_replica_whose_passes_fail_for_its_own_reasons_gets_no_catalog_of_another() {
     if postgres::is_missing() {
         return;

@@ -162,6 +162,42 @@ fn a_holder_that_cannot_open_the_current_generation_turns_the_next_one() {
 }
 
 #[test]
+fn a_start_serves_what_clients_saw_though_an_outline_of_the_history_could_not_be_fetched() {
+    let Some(Following {
+        shared,
+        upstream,
+        replicas: mut before,
+        ..
+    }) = Following::start_alone(1)
+    else {
+        return;
+    };
+    let second = push(&upstream, "second");
+    until_all_at(&mut before, "a", &second.digest());
+    let outline = "SELECT encode(digest, 'hex') FROM history ORDER BY revision LIMIT 1";
+    let outline: &'static str = shared.postgres.ask(outline).leak();
+    assert!(!outline.is_empty());
+    shared.objects.lie(|lies| lies.busy = Some(outline));
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut late = replicas(&shared, &config, 1);
+    until_all_at(&mut late, "a", &second.digest());
+    let late = &mut late[0];
+    late.program.wait_for_log("the outline", |log| {
+        log.contains("the history has no outline of this revision")
+    });
+    until("the end", || {
+        let status = status_of(late);
+        status["behind"] == serde_json::json!([]) && status["waits"] == serde_json::json!({})
+    });
+    shared.objects.kill();
+    shared.postgres.kill9();
+    late.program.kill9();
+    late.program.restart();
+    until("what is stored", || late.all("a").status == 200);
+    assert_eq!(late.all("a").text(), text("second"));
+}
+
+#[test]
 fn replicas_go_on_when_the_row_of_the_fleet_is_back() {
     let Some(Following {
         shared,

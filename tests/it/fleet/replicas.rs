@@ -240,14 +240,21 @@ fn a_holder_whose_disk_fails_leaves_the_catalog_to_another() {
         printed.contains("almanac: a waits: ") && printed.contains("revisions"),
         "{printed}"
     );
-    // What it has open is served until it finds, every two seconds, that its files are gone.
-    let served = replicas[failing].all("a");
-    if served.status == 200 {
-        assert_eq!(served.text(), text);
-    } else {
-        assert_eq!(served.status, 503, "{}", served.text());
-        assert!(served.text().contains("damaged"), "{}", served.text());
-    }
+    // What it has open is served until it finds, every two seconds, that its files are gone:
+    // from then on, nothing of them is.
+    until("the damage", || {
+        let served = replicas[failing].all("a");
+        if served.status == 200 {
+            assert_eq!(served.text(), text);
+        } else {
+            assert_eq!(served.status, 503, "{}", served.text());
+            assert!(served.header("retry-after").is_some());
+        }
+        served.status == 503
+    });
+    let status = replicas[failing].status("a");
+    assert_eq!(status["state"], "damaged", "{status}");
+    assert_eq!(replicas[failing].all("a").status, 503);
 }
 
 #[test]

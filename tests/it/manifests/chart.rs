@@ -66,10 +66,6 @@ fn values_that_cannot_work_are_refused() {
         ("--set=unknown=1", "unknown"),
         ("--set=settings.database=postgres://a@b/c", "needs both"),
         ("--set=fleet.secretName=almanac-fleet", "is for a fleet"),
-        (
-            "--set=settings.database=postgres://a@b/c,settings.objects=s3://a,settings.offline=true",
-            "settings.offline",
-        ),
         ("--set=fleet.migrate=often", "fleet.migrate"),
         (
             "--set=fleet.serviceAccountName=a,settings.kubernetes.mirror_sets=true",

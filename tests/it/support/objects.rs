@@ -61,6 +61,8 @@ pub(crate) struct Lies {
     pub(crate) empty_lists: bool,
     /// Alter the last byte of each object with this in its key.
     pub(crate) altered: Option<&'static str>,
+    /// Answer that the store is busy to whoever reads an object with this in its key.
+    pub(crate) busy: Option<&'static str>,
     /// Break the connection after half of each body, once for each object.
     pub(crate) cut: bool,
     /// Wait before each answer.
@@ -282,6 +284,9 @@ fn get(state: &mut State, lies: &Lies, key: &str, headers: &HeaderMap) -> Respon
     let Some(object) = state.objects.get(key) else {
         return refusal(404, "NoSuchKey");
     };
+    if lies.busy.is_some_and(|part| key.contains(part)) {
+        return refusal(503, "SlowDown");
+    }
     let tag = format!("\"{}\"", Digest::of(object).hex());
     let mut bytes = object.to_vec();
     if lies.altered.is_some_and(|part| key.contains(part)) {

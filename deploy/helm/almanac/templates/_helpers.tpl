@@ -283,9 +283,6 @@ volumeMounts.
 {{- if and .Values.fleet.serviceAccountName (include "almanac.reads" .) -}}
 {{- fail "fleet.serviceAccountName: with settings.kubernetes the pods have an account of the chart; let that one use the bucket" -}}
 {{- end -}}
-{{- if and .Values.settings.database .Values.settings.offline -}}
-{{- fail "settings.offline: a fleet follows its catalogs" -}}
-{{- end -}}
 {{- range $label := list "olm.managed" "olm.catalogSource" -}}
 {{- if hasKey $.Values.podLabels $label -}}
 {{- fail (printf "podLabels: OLM deletes pods with the label %s that it did not create" $label) -}}

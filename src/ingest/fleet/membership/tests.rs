@@ -1,5 +1,6 @@
 use super::*;
 use crate::ingest::curation::Curation;
+use crate::ingest::fleet::moments::unless_turned;
 use crate::ingest::folder_listing::FolderOptions;
 use crate::ingest::source::Source;
 use crate::store::fleet::testing;
@@ -20,10 +21,17 @@ fn membership() -> Membership {
         heard: Instant::now(),
         stale: None,
         error: None,
+        bucket_error: None,
         waits: BTreeMap::new(),
         panics: BTreeMap::new(),
     };
-    Membership::new(testing::unreachable(), status, None, watch::Sender::new(()))
+    let owner = ("fleet".to_owned(), true);
+    Membership::new(
+        testing::unreachable(),
+        status,
+        owner,
+        watch::Sender::new(()),
+    )
 }
 
 fn open(membership: &Membership, name: &str) -> Track {
@@ -95,6 +103,102 @@ async fn a_replica_tells_why_clients_do_not_see_the_current_revision() {
     assert_eq!(told(), None);
     // Who waits for something to do is not woken.
     assert!(!woken.has_changed().unwrap());
+}
+
+fn beat_with_ready_others() -> Beat {
+    Beat {
+        now: 0,
+        change: 1,
+        live: 2,
+        ready: 1,
+        free: 0,
+        known: 1,
+        lost: 0,
+        leases: Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn a_lagging_replica_stays_unready_when_the_database_is_away() {
+    let membership = membership();
+    let (a, b) = (open(&membership, "a"), open(&membership, "b"));
+    let [first, next] = [1, 2].map(testing::generation);
+    for track in [&a, &b] {
+        track.update(|state| {
+            state.note(Some(first.clone()), None);
+            state.served = Some(first.id);
+        });
+    }
+    membership.note(Ok((&beat_with_ready_others(), true)));
+    // The others turn to what is not open here.
+    for track in [&a, &b] {
+        track.update(|state| {
+            state.note(Some(first.clone()), Some(next.clone()));
+            state.note(Some(next.clone()), None);
+        });
+    }
+    let status = membership.status();
+    let lagging = || {
+        let status = status.borrow();
+        let lagging = status.lagging.iter().map(ToString::to_string);
+        (
+            lagging.collect::<Vec<_>>().join(" "),
+            status.unready(true).is_some(),
+        )
+    };
+    membership.note(Ok((&beat_with_ready_others(), true)));
+    assert_eq!(lagging(), ("a b".to_owned(), true));
+    membership.note(Err("no answer".to_owned()));
+    assert_eq!(lagging(), ("a b".to_owned(), true));
+    // One of them has come to the disk before.
+    a.update(|state| state.served = state.turned.as_ref().map(|turned| turned.id));
+    membership.note(Err("no answer".to_owned()));
+    assert_eq!(lagging(), ("b".to_owned(), true));
+    // Where nobody has everything, each may have clients.
+    let alone = Beat {
+        ready: 0,
+        ..beat_with_ready_others()
+    };
+    membership.note(Ok((&alone, true)));
+    assert_eq!(lagging(), (String::new(), false));
+}
+
+#[tokio::test]
+async fn what_is_announced_is_awaited_while_it_is_pending_and_the_lease_is_held() {
+    let membership = membership();
+    let track = open(&membership, "a");
+    let (lease, id) = (testing::lease(1), testing::generation_id(2));
+    assert!(!track.awaits(lease, id));
+    track.update(|state| {
+        state.set_lease(Some(lease));
+        state.note(None, Some(testing::generation(2)));
+    });
+    assert!(track.awaits(lease, id));
+    assert!(!track.awaits(testing::lease(2), id));
+    assert!(!track.awaits(lease, testing::generation_id(1)));
+}
+
+/// The database does not answer, and what waits for it would delay the turn.
+#[tokio::test(start_paused = true)]
+async fn work_with_the_database_ends_when_the_bucket_tells_a_moment() {
+    let membership = membership();
+    let track = open(&membership, "a");
+    track.update(|state| {
+        state.note(None, Some(testing::generation(1)));
+    });
+    let before = track.subscribe().borrow().clone();
+    let telling = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        track.update(|state| state.turned = state.pending.take());
+    };
+    let begun = tokio::time::Instant::now();
+    let stuck = tokio::time::sleep(Duration::from_secs(12));
+    let (done, ()) = tokio::join!(unless_turned(&track, &before, stuck), telling);
+    assert_eq!(done, None);
+    assert_eq!(begun.elapsed(), Duration::from_secs(1));
+    // What ends in time counts.
+    let before = track.subscribe().borrow().clone();
+    assert_eq!(unless_turned(&track, &before, async { 7 }).await, Some(7));
 }
 
 #[tokio::test]

@@ -1,0 +1,140 @@
+//! The mark of a bucket: the object that names its fleet. The database names the place of
+//! the bucket in turn, so that an empty place is not taken for it.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use sqlx::Row as _;
+
+use crate::objects::Put;
+use crate::store::fleet::error::FleetError;
+use crate::store::fleet::pool::Fleet;
+
+/// The object that names the fleet of a bucket.
+const MARK: &str = "fleet";
+/// The object that is written and removed to see whether that is allowed.
+const PROBE: &str = "probe";
+
+impl Fleet {
+    /// Checks that the bucket is of this fleet and can be used. The first replica writes
+    /// the mark.
+    ///
+    /// # Errors
+    /// When it does not answer, is another fleet's, or lacks what replicas need of it.
+    pub async fn check_bucket(&self, id: &str) -> Result<(), FleetError> {
+        if !self.has_mark(id).await? {
+            self.claim_place().await?;
+            self.bucket.put(MARK, mark(id), Put::IfAbsent).await?;
+            tracing::info!(bucket = %self.bucket.location(), "the bucket belongs to this fleet now");
+            if !self.has_mark(id).await? {
+                return Err(FleetError::Refused(format!(
+                    "{} does not show the object {MARK}, which was written into it: use a store \
+                     that shows new objects at once",
+                    self.bucket.location()
+                )));
+            }
+        }
+        // A store without conditions would let two fleets share a prefix.
+        if self.bucket.put(MARK, mark(id), Put::IfAbsent).await? {
+            return Err(FleetError::Refused(format!(
+                "{} replaces objects that exist although it is asked not to (If-None-Match): use \
+                 a store with conditional writes",
+                self.bucket.location()
+            )));
+        }
+        // An object that nobody removes fails a collection, a day later.
+        let nothing = self.bucket.put(PROBE, Bytes::new(), Put::Replace);
+        nothing.await?;
+        self.bucket.delete(PROBE).await?;
+        if !self.bucket.lists(MARK).await? {
+            return Err(FleetError::Refused(format!(
+                "the list of {} lacks an object that is there: allow s3:ListBucket on the prefix",
+                self.bucket.location()
+            )));
+        }
+        self.note_place().await?;
+        self.owns_bucket.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether [`Fleet::check_bucket`] has found the bucket to be the fleet's. Until then,
+    /// what it lacks is not lost, and nothing is removed from it.
+    pub fn owns_bucket(&self) -> bool {
+        self.owns_bucket.load(Ordering::Relaxed)
+    }
+
+    /// Checks that the bucket has the mark of this fleet, or its place, and writes nothing.
+    ///
+    /// # Errors
+    /// When it does not answer, or is another fleet's.
+    pub async fn compare_bucket(&self, id: &str) -> Result<(), FleetError> {
+        if self.has_mark(id).await? {
+            return Ok(());
+        }
+        match self.place().await? {
+            Some(place) if place != self.bucket.location().place() => Err(self.no_mark(&place)),
+            // The mark is lost, or nobody has used the fleet yet.
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the bucket has the mark of this fleet.
+    ///
+    /// # Errors
+    /// When it has that of another one.
+    pub(super) async fn has_mark(&self, id: &str) -> Result<bool, FleetError> {
+        match self.bucket.read(MARK).await? {
+            None => Ok(false),
+            Some(found) if found == *mark(id) => Ok(true),
+            Some(_) => Err(FleetError::Refused(format!(
+                "{} belongs to another fleet, whose database this is not: give each fleet a \
+                 prefix of its own",
+                self.bucket.location()
+            ))),
+        }
+    }
+
+    /// Makes the place of the bucket that of the fleet, unless it has another.
+    async fn claim_place(&self) -> Result<(), FleetError> {
+        let statement = sqlx::query("UPDATE fleet SET bucket = $1 WHERE bucket IS NULL");
+        let own = self.bucket.location().place();
+        self.execute("record the bucket", statement.bind(&own))
+            .await?;
+        match self.place().await? {
+            Some(place) if place != own => Err(self.no_mark(&place)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes the place of the bucket, which the mark shows to be the fleet's: it may have
+    /// been moved.
+    async fn note_place(&self) -> Result<(), FleetError> {
+        let statement =
+            sqlx::query("UPDATE fleet SET bucket = $1 WHERE bucket IS DISTINCT FROM $1");
+        let statement = statement.bind(self.bucket.location().place());
+        self.execute("record the bucket", statement).await.map(drop)
+    }
+
+    /// Where the bucket of the fleet is.
+    async fn place(&self) -> Result<Option<String>, FleetError> {
+        let row = self.find(
+            "look up the bucket",
+            sqlx::query("SELECT bucket FROM fleet"),
+        );
+        let row = row.await?.ok_or(FleetError::NoFleet)?;
+        Ok(row.get("bucket"))
+    }
+
+    fn no_mark(&self, place: &str) -> FleetError {
+        FleetError::Refused(format!(
+            "{} has no object {MARK}, so it is not the bucket of this fleet, which is {place}: write \
+             that one into objects. To move the bucket, stop all replicas and copy all of its \
+             objects first",
+            self.bucket.location().place()
+        ))
+    }
+}
+
+fn mark(id: &str) -> Bytes {
+    Bytes::from(format!("{id}\n"))
+}

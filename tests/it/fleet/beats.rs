@@ -1,0 +1,76 @@
+//! What beats find in the database without a notification.
+
+use super::{Following, push, status_of, until, until_all_at, until_at};
+
+/// Makes the first revision the current one, under the number of the last change.
+const SET_BACK: &str = "INSERT INTO generations
+      (track, number, revision, image, epoch, change, flips)
+    SELECT track, (SELECT max(number) FROM generations) + 1, revision, image, epoch,
+      (SELECT change FROM fleet), clock_timestamp()
+    FROM generations ORDER BY number LIMIT 1";
+
+#[test]
+fn a_change_without_a_notification_is_found_by_the_next_beat() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        first,
+    }) = Following::start(2)
+    else {
+        return;
+    };
+    let second = push(&upstream, "second");
+    until_all_at(&mut replicas, "a", &second.digest());
+    upstream.misbehave(|behaviour| behaviour.status = Some(503));
+    let change = "UPDATE fleet SET change = change + 1";
+    shared
+        .postgres
+        .ask(&format!("BEGIN; {change}; {SET_BACK}; COMMIT"));
+    until_all_at(&mut replicas, "a", &first.digest());
+}
+
+/// A beat has seen the change, and could not read what has changed.
+#[test]
+fn generations_that_could_not_be_read_are_read_by_a_later_beat() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        first,
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    let mut replica = replicas.remove(0);
+    let second = push(&upstream, "second");
+    until_at(&mut replica, "a", &second.digest());
+    upstream.misbehave(|behaviour| behaviour.status = Some(503));
+    std::thread::scope(|scope| {
+        let locking = scope.spawn(|| {
+            let lock = format!(
+                "BEGIN; LOCK TABLE generations;
+                 DO $$ BEGIN
+                   FOR looks IN 1..600 LOOP
+                     IF EXISTS (SELECT 1 FROM pg_class WHERE relname = 'unread') THEN RETURN; END IF;
+                     PERFORM pg_sleep(0.1);
+                   END LOOP;
+                 END $$;
+                 {SET_BACK}; COMMIT"
+            );
+            shared.postgres.ask(&lock)
+        });
+        let is_locked = "SELECT count(*) > 0 FROM pg_locks
+            WHERE relation = 'generations'::regclass AND mode = 'AccessExclusiveLock'";
+        shared.postgres.until(is_locked, "t");
+        shared.postgres.ask("UPDATE fleet SET change = change + 1");
+        until("a beat that fails", || {
+            let status = status_of(&mut replica);
+            let error = status["error"].as_str().unwrap_or_default();
+            error.contains("list generations") || error.contains("no answer")
+        });
+        shared.postgres.ask("CREATE TABLE unread ()");
+        locking.join().unwrap();
+    });
+    until_at(&mut replica, "a", &first.digest());
+}

@@ -37,7 +37,7 @@ use metrics::counter;
 const MADE_AGAIN: u32 = 3;
 /// The longest time from the first publication to being ready.
 const COMPRESSION: Duration = Duration::from_secs(5);
-/// The longest time of a pass.
+/// The longest time of a pass; for a fleet, twice: to make a revision, and to share it.
 const LONGEST: Duration = Duration::from_hours(3);
 
 /// Runs one pass, and gives it up after `LONGEST`. The result is the revision
@@ -85,7 +85,7 @@ pub(super) async fn run_once(
         };
         let sharing = share_revision(context, holding, &stages, &followed.source, made);
         // Boxed, as the pass.
-        match Box::pin(sharing).await {
+        match stages.limit(LONGEST, Box::pin(sharing)).await {
             Err(PassError {
                 cause: Cause::Fleet(FleetError::Replaced),
                 ..

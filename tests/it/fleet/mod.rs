@@ -205,10 +205,19 @@ fn status_of(replica: &mut Almanac) -> Value {
 
 /// Waits until a replica tells that the catalog `a` waits for this.
 fn until_waiting(replica: &mut Almanac, reason: &str) {
-    until(reason, || {
-        let told = &status_of(replica)["waits"]["a"];
-        told.as_str().is_some_and(|told| told.contains(reason))
-    });
+    let begin = Instant::now();
+    loop {
+        let status = status_of(replica);
+        let told = status["waits"]["a"].as_str();
+        if told.is_some_and(|told| told.contains(reason)) {
+            return;
+        }
+        assert!(
+            begin.elapsed() < LONG_PATIENCE,
+            "{reason:?} is not in {status}"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Waits until something is so.

@@ -81,6 +81,16 @@ impl Fleet {
         Ok(id)
     }
 
+    /// As [`Fleet::check`], and leaves no trace in either.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub async fn try_out(&self) -> Result<String, FleetError> {
+        let id = self.check_database().await?;
+        self.try_bucket(&id).await?;
+        Ok(id)
+    }
+
     /// As [`Fleet::check`], of the database alone.
     pub async fn check_database(&self) -> Result<String, FleetError> {
         let id = self.check_tables().await?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Shared, credentials};
+use super::{Shared, claim, credentials};
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::objects::{KEY, ObjectStore, PLATFORM_TOKEN, SESSION};
@@ -165,6 +165,7 @@ fn a_bucket_that_cannot_be_used_is_refused_with_the_reason() {
     assert!(unreached.stderr.contains(advice), "{unreached:?}");
 
     // The prefix belongs to the first fleet that uses it.
+    claim(&shared, "almanac");
     let other = Postgres::start();
     let second = Shared {
         postgres: other,

@@ -13,7 +13,7 @@ use sqlx::{Executor as _, Row as _};
 
 use crate::store::Store;
 use crate::store::disk::{DiskError, sync_folder};
-use crate::store::fleet::error::FleetError;
+use crate::store::fleet::error::{CONNECT as CONNECTING, FleetError};
 use crate::store::fleet::pool::{CONNECT, Fleet, pool};
 use crate::store::fleet::session::limited;
 use crate::store::fleet::settings::Settings;
@@ -213,7 +213,7 @@ pub async fn migrate(settings: &Settings) -> Result<(), FleetError> {
             Box::pin(async move { connection.execute(PATIENT).await.map(drop) })
         });
     let pool = pool.connect_with(connection).await;
-    let pool = pool.map_err(FleetError::sql("connect"))?;
+    let pool = pool.map_err(FleetError::sql(CONNECTING))?;
     let migrated = run(&pool).await;
     pool.close().await;
     migrated

@@ -15,7 +15,7 @@ use crate::ingest::archive::{
 use crate::ingest::{self, Membership};
 use crate::snapshot::FleetStatus;
 use crate::store::Store;
-use crate::store::fleet::{Fleet, FleetError, Settings, check_owner};
+use crate::store::fleet::{Fleet, FleetError, Migrated, Settings, check_owner};
 use ::images::layers::Limits;
 
 /// How long a start waits for the database and the bucket.
@@ -141,11 +141,11 @@ async fn reach(fleet: &Fleet, patience: Duration, trace: Trace) -> Result<String
 ///
 /// # Errors
 /// When it cannot be reached or changed, or when the configuration has no fleet.
-pub async fn migrate(settings: Option<Settings>) -> anyhow::Result<String> {
+pub async fn migrate(settings: Option<Settings>) -> anyhow::Result<(String, Migrated)> {
     let settings = settings.ok_or_else(|| anyhow!(NO_FLEET))?;
     let migrated = crate::store::fleet::migrate(&settings).await;
-    migrated.with_context(|| named(&settings))?;
-    Ok(settings.database.to_string())
+    let migrated = migrated.with_context(|| named(&settings))?;
+    Ok((settings.database.to_string(), migrated))
 }
 
 /// Imports an archive into the fleet of a configuration.

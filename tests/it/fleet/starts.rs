@@ -58,11 +58,13 @@ fn a_database_without_tables_is_refused_with_the_command_that_makes_them() {
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(refused.stderr.contains("almanac migrate"), "{refused:?}");
 
-    shared.migrate();
+    let made = shared.try_migrate();
+    assert!(made.stdout.contains("has the tables"), "{made:?}");
     let good = check(&config, &credentials());
     assert!(good.status.success(), "{good:?}");
     // A second time changes nothing.
-    shared.migrate();
+    let same = shared.try_migrate();
+    assert!(same.stdout.contains("nothing was changed"), "{same:?}");
 
     // A newer version has added tables; those of this one fit.
     shared.postgres.ask(

@@ -20,7 +20,7 @@ use crate::store::fleet::settings::Settings;
 
 /// Version, description and text of each file in `migrations/postgres`. A published
 /// file never changes.
-const MIGRATIONS: [(i64, &str, &str); 4] = [
+const MIGRATIONS: [(i64, &str, &str); 5] = [
     (
         1,
         "fleet",
@@ -40,6 +40,11 @@ const MIGRATIONS: [(i64, &str, &str); 4] = [
         4,
         "bucket",
         include_str!("../../../migrations/postgres/0004_bucket.sql"),
+    ),
+    (
+        5,
+        "given_up",
+        include_str!("../../../migrations/postgres/0005_given_up.sql"),
     ),
 ];
 /// A change of a table that waits for others keeps the beats of all replicas waiting.

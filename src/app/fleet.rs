@@ -15,7 +15,7 @@ use crate::ingest::archive::{
 use crate::ingest::{self, Membership};
 use crate::snapshot::FleetStatus;
 use crate::store::Store;
-use crate::store::fleet::{Fleet, FleetError, Settings, check_owner};
+use crate::store::fleet::{Fleet, FleetError, Migrated, Settings, check_owner};
 use ::images::layers::Limits;
 
 /// How long a start waits for the database and the bucket.
@@ -44,7 +44,7 @@ pub(super) async fn join(
     let fleet = Fleet::open(settings).with_context(|| named(settings))?;
     let owner = store.owner();
     let patience = if owner.is_some() { QUICK } else { PATIENCE };
-    let known = match (reach(&fleet, patience).await, owner) {
+    let known = match (reach(&fleet, patience, Trace::Mark).await, owner) {
         (Ok(id), _) => {
             store.belong_to(Some(&id)).await?;
             (id, true)
@@ -92,7 +92,7 @@ pub(super) async fn check(config: &Config) -> anyhow::Result<()> {
     };
     let checked = async {
         let fleet = Fleet::open(settings)?;
-        let checked = reach(&fleet, PATIENCE).await;
+        let checked = reach(&fleet, PATIENCE, Trace::None).await;
         fleet.close().await;
         check_owner(&config.data_dir, Some(&checked?))
     };
@@ -100,12 +100,25 @@ pub(super) async fn check(config: &Config) -> anyhow::Result<()> {
     checked.map(drop).with_context(|| named(settings))
 }
 
+/// What a check leaves in the database and the bucket.
+#[derive(Clone, Copy)]
+enum Trace {
+    /// The mark of the fleet.
+    Mark,
+    /// Nothing.
+    None,
+}
+
 /// Checks both, again while they do not answer.
-async fn reach(fleet: &Fleet, patience: Duration) -> Result<String, FleetError> {
+async fn reach(fleet: &Fleet, patience: Duration, trace: Trace) -> Result<String, FleetError> {
     let mut last = None;
     let trying = async {
         loop {
-            match fleet.check().await {
+            let checked = match trace {
+                Trace::Mark => fleet.check().await,
+                Trace::None => fleet.try_out().await,
+            };
+            match checked {
                 Err(error) if error.is_temporary() => last = Some(error),
                 checked => return checked,
             }
@@ -128,11 +141,11 @@ async fn reach(fleet: &Fleet, patience: Duration) -> Result<String, FleetError> 
 ///
 /// # Errors
 /// When it cannot be reached or changed, or when the configuration has no fleet.
-pub async fn migrate(settings: Option<Settings>) -> anyhow::Result<String> {
+pub async fn migrate(settings: Option<Settings>) -> anyhow::Result<(String, Migrated)> {
     let settings = settings.ok_or_else(|| anyhow!(NO_FLEET))?;
     let migrated = crate::store::fleet::migrate(&settings).await;
-    migrated.with_context(|| named(&settings))?;
-    Ok(settings.database.to_string())
+    let migrated = migrated.with_context(|| named(&settings))?;
+    Ok((settings.database.to_string(), migrated))
 }
 
 /// Imports an archive into the fleet of a configuration.

@@ -7,6 +7,7 @@ use crate::app;
 use crate::cli::export::ServeArguments;
 use crate::cli::{Failure, block_on, output};
 use crate::config::Environment;
+use crate::store::fleet::Migrated;
 
 /// Prepare the database of a fleet, or bring it to this version
 ///
@@ -34,7 +35,12 @@ impl Arguments {
         self.serve.terminal.apply(environment);
         let settings = self.serve.settings(environment)?;
         let fleet = settings.fleet(environment).map_err(Failure::usage)?;
-        let database = block_on(app::migrate(fleet))?.map_err(Failure::run)?;
-        output::print(|out| writeln!(out, "{database} is ready"))
+        let (database, migrated) = block_on(app::migrate(fleet))?.map_err(Failure::run)?;
+        let told = match migrated {
+            Migrated::Made => "has the tables of this version now",
+            Migrated::Changed => "is of this version now",
+            Migrated::Unchanged => "is ready already: nothing was changed",
+        };
+        output::print(|out| writeln!(out, "{database} {told}"))
     }
 }

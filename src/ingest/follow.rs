@@ -96,9 +96,7 @@ pub async fn follow(
     let mut retry_now = context.retry_now.subscribe();
     begin_passes(&followed.name);
     let following = async {
-        let mut failures = 0;
-        // Those in a row for which this replica is the cause.
-        let mut own_failures = 0;
+        let mut failures = Failures::default();
         let (mut problem_log, mut events) = (ProblemLog::default(), PassEvents::default());
         let mut read_files = Arc::default();
         let path = followed.source.path().filter(|_| followed.poll.is_some());
@@ -115,9 +113,14 @@ pub async fn follow(
         };
         loop {
             let lease = tokio::select! {
-                lease = held(track.as_ref()) => lease,
+                lease = held(track.as_ref(), &followed, &publisher) => lease,
+                () = recovered(track.as_ref()), if failures.are_left => {
+                    failures.forget(&followed, &publisher);
+                    continue;
+                }
                 () = stop.cancelled() => break,
             };
+            failures.are_left = false;
             let holding = track.as_ref().zip(lease);
             publications.mark_unchanged();
             retry_now.mark_unchanged();
@@ -150,44 +153,34 @@ pub async fn follow(
                 };
                 drop(passing);
                 let Some(result) = result else {
-                    (failures, own_failures) = (0, 0);
-                    leave(&followed, &publisher);
+                    failures.leave(&followed, &publisher, track.as_ref());
                     tracing::info!(catalog = %followed.name, "another replica follows the catalog now");
                     continue;
                 };
                 result
             };
-            failures = if result.is_ok() { 0 } else { failures + 1 };
-            let is_own = result.as_ref().is_err_and(|failure| failure.is_of_replica);
-            own_failures = if is_own { own_failures + 1 } else { 0 };
-            if let Some((track, _)) = holding.filter(|_| own_failures >= OWN_FAILURES) {
-                track.give_up();
-                own_failures = 0;
-            }
+            failures.count(&result, holding);
             let wait = match result {
                 Ok(()) if is_fixed => None,
                 // The sources of a curated catalog may still change.
                 Ok(()) => followed.poll.map(jitter).or(curated.then_some(LAST_RETRY)),
-                Err(failure) => Some(retry(failures, followed.poll, failure.retry_after)),
+                Err(failure) => Some(retry(failures.in_row, followed.poll, failure.retry_after)),
             };
-            note(&followed, &publisher, failures, wait);
+            note(&followed, &publisher, failures.in_row, wait);
             tokio::select! {
                 () = sleep(wait) => {}
                 () = publisher.read_again.notified() => {}
                 () = changed() => tracing::debug!("the source has changed on disk"),
                 Ok(()) = publications.changed(), if curated => {}
-                Ok(()) = retry_now.changed(), if failures > 0 => {
+                Ok(()) = retry_now.changed(), if failures.in_row > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
-                () = lost(holding) => {
-                    (failures, own_failures) = (0, 0);
-                    leave(&followed, &publisher);
-                }
+                () = lost(holding) => failures.leave(&followed, &publisher, track.as_ref()),
                 () = stop.cancelled() => break,
             }
         }
         publisher.update(|status| {
-            status.failures = failures;
+            status.failures = failures.in_row;
             status.next_pass = None;
         });
     };
@@ -195,10 +188,24 @@ pub async fn follow(
 }
 
 /// Waits for the right to follow a track; outside of a fleet there is none to wait for.
-async fn held(track: Option<&Track>) -> Option<Lease> {
+async fn held(track: Option<&Track>, followed: &Followed, publisher: &Publisher) -> Option<Lease> {
+    let rests = |until: Option<SystemTime>| {
+        if until.is_some() {
+            set_due(&followed.name, until);
+        }
+        publisher.update(|status| status.next_pass = until);
+    };
     match track {
-        Some(track) => Some(track.until_held().await),
+        Some(track) => Some(track.until_held(rests).await),
         None => None,
+    }
+}
+
+/// Waits until a pass has succeeded at another replica, after failures here.
+async fn recovered(track: Option<&Track>) {
+    match track {
+        Some(track) => track.until_recovered().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -221,17 +228,56 @@ fn note(followed: &Followed, publisher: &Publisher, failures: u32, wait: Option<
     });
 }
 
-/// Another replica has the passes of a catalog now. The time of the next one stays: if no
-/// replica follows the catalog, it is past on all of them.
-fn leave(followed: &Followed, publisher: &Publisher) {
-    set_failures(&followed.name, 0);
-    publisher.update(|status| {
-        status.failures = 0;
-        status.failure = None;
-        status.next_pass = None;
-    });
-    if followed.source.is_fixed() {
-        set_due(&followed.name, None);
+/// The passes of a catalog that failed here, in a row.
+#[derive(Default)]
+struct Failures {
+    in_row: u32,
+    /// Those in a row for which this replica is the cause.
+    own: u32,
+    /// Whether another replica may follow the catalog now, and they are still shown here.
+    are_left: bool,
+}
+
+impl Failures {
+    /// Counts the result of a pass. Too many of its own, and the replica gives the catalog up.
+    fn count(&mut self, result: &Result<(), Failure>, holding: Option<(&Track, Lease)>) {
+        self.in_row = if result.is_ok() { 0 } else { self.in_row + 1 };
+        let is_own = result.as_ref().is_err_and(|failure| failure.is_of_replica);
+        self.own = if is_own { self.own + 1 } else { 0 };
+        let Some((track, lease)) = holding else {
+            return;
+        };
+        if self.own >= OWN_FAILURES {
+            track.give_up();
+            self.own = 0;
+        } else if result.is_ok() {
+            track.succeed(lease);
+        }
+    }
+
+    /// Another replica has the passes of the catalog now. The time of the next one stays in
+    /// the metrics: if no replica follows the catalog, it is past on all of them. Failures stay
+    /// if the catalog was given up: the others may fail for the same reason, and show it only
+    /// after a while.
+    fn leave(&mut self, followed: &Followed, publisher: &Publisher, track: Option<&Track>) {
+        self.own = 0;
+        publisher.update(|status| status.next_pass = None);
+        if followed.source.is_fixed() {
+            set_due(&followed.name, None);
+        }
+        self.are_left = self.in_row > 0 && track.is_some_and(Track::is_given_up);
+        if !self.are_left {
+            self.forget(followed, publisher);
+        }
+    }
+
+    fn forget(&mut self, followed: &Followed, publisher: &Publisher) {
+        *self = Self::default();
+        set_failures(&followed.name, 0);
+        publisher.update(|status| {
+            status.failures = 0;
+            status.failure = None;
+        });
     }
 }
 

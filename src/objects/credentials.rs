@@ -30,7 +30,8 @@ impl CredentialSource {
             Self::Key(key) => Ok(key.clone()),
             Self::File(path) => {
                 let text = tokio::fs::read(path).await;
-                let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+                let text =
+                    text.map_err(|error| format!("credentials_file: {}: {error}", path.display()))?;
                 read(path, &text)
             }
             Self::Platform(_) | Self::None => Err(
@@ -44,7 +45,7 @@ impl CredentialSource {
 
 /// Reads the section `default` of a file, or lines before any section.
 fn read(path: &Path, text: &[u8]) -> Result<AccessKey, String> {
-    let refused = |problem: &str| Err(format!("{}: {problem}", path.display()));
+    let refused = |problem: &str| Err(format!("credentials_file: {}: {problem}", path.display()));
     if text.len() > MAX_FILE {
         return refused("the file is too large");
     }
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(read(path, plain).unwrap().id, "a");
         for wrong in [&b""[..], b"aws_access_key_id=a", b"\xff"] {
             let error = read(path, wrong).unwrap_err();
-            assert!(error.starts_with("keys: "), "{error}");
+            assert!(error.starts_with("credentials_file: keys: "), "{error}");
         }
     }
 }

@@ -171,6 +171,7 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
     membership.look(before, beat.now);
     // What follows may take long where there are many catalogs.
     membership.heard();
+    note_given_up(membership, &beat.given_up);
     share_out(membership, me, &tracks, &mut beat, &mut seen.starved).await?;
     if (Some(beat.change), &tracks) != (seen.change, &seen.tracks) {
         let generations = fleet.generations(&tracks).await?;
@@ -223,6 +224,7 @@ async fn share_out(
     for lease in beat.leases.extract_if(.., unwanted) {
         fleet.give_back(lease).await?;
     }
+    tell_successes(membership, &beat.leases).await?;
     let unfit = unfit_tracks(membership);
     give_up(membership, beat, &unfit).await?;
     let share = tracks.len().div_ceil(beat.live.max(1));
@@ -296,8 +298,7 @@ async fn give_up(
     let is_unfit = |lease: &mut Lease| unfit.contains(&lease.track);
     let leases: Vec<Lease> = beat.leases.extract_if(.., is_unfit).collect();
     for lease in leases {
-        // Whatever that one has to do already.
-        if !membership.fleet().has_taker(lease, usize::MAX).await? {
+        if !membership.fleet().has_better(lease).await? {
             beat.leases.push(lease);
             continue;
         }
@@ -305,9 +306,42 @@ async fn give_up(
             catalogs = ?names(membership, &[lease]),
             "passes fail here: another replica shall follow the catalog"
         );
+        // Before the end of the lease, so that the failures here are still shown after it.
+        if let Some(state) = find(membership, lease.track) {
+            state.send_modify(|state| state.given_up = true);
+        }
         // Nothing is begun here once another may have it.
         set_leases(membership, &beat.leases);
-        membership.fleet().give_back(lease).await?;
+        membership.fleet().give_up(lease).await?;
+    }
+    Ok(())
+}
+
+/// Notes which tracks a replica has given up since their last pass that succeeded.
+fn note_given_up(membership: &Membership, given_up: &[TrackId]) {
+    for (_, state) in membership.tracks() {
+        state.send_if_modified(|state| {
+            let is_given_up = state.id.is_some_and(|id| given_up.contains(&id));
+            let is_new = state.given_up != is_given_up;
+            state.given_up = is_given_up;
+            is_new
+        });
+    }
+}
+
+/// Tells those that gave a track up that a pass has succeeded here.
+async fn tell_successes(membership: &Membership, leases: &[Lease]) -> Result<(), FleetError> {
+    for (_, state) in membership.tracks() {
+        let lease = {
+            let state = state.borrow();
+            state
+                .lease
+                .filter(|_| state.given_up && state.succeeded == state.lease)
+        };
+        if let Some(lease) = lease.filter(|lease| leases.contains(lease)) {
+            membership.fleet().succeed(lease).await?;
+            state.send_modify(|state| state.given_up = false);
+        }
     }
     Ok(())
 }

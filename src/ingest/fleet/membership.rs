@@ -395,8 +395,9 @@ impl Track {
     }
 
     /// Waits for the right to follow the catalog. What the holder before has announced is
-    /// served first, so that a pass compares with that.
-    pub(in crate::ingest) async fn until_held(&self) -> Lease {
+    /// served first, so that a pass compares with that. `rests` hears until when the source
+    /// is left alone, and when another replica follows the catalog before that.
+    pub(in crate::ingest) async fn until_held(&self, rests: impl Fn(Option<SystemTime>)) -> Lease {
         let mut state = self.subscribe();
         loop {
             // The sender lives as long as this track.
@@ -409,13 +410,20 @@ impl Track {
                 state.lease != Some(lease) || (state.pending.is_none() && state.is_settled())
             });
             let _ = tokio::time::timeout(INHERIT, quiet).await;
-            let rest = state.borrow().rest();
+            let (rest, until) = {
+                let state = state.borrow();
+                (state.rest(), state.rests_until)
+            };
             if !rest.is_zero() {
+                rests(until);
                 tracing::debug!(?rest, "the mount of another replica may be newer");
                 let _ = tokio::time::timeout(rest, self.lost(lease)).await;
             }
             if state.borrow().lease == Some(lease) {
                 return lease;
+            }
+            if !rest.is_zero() {
+                rests(None);
             }
         }
     }
@@ -424,13 +432,6 @@ impl Track {
     pub(in crate::ingest) async fn lost(&self, lease: Lease) {
         let mut state = self.subscribe();
         let _ = state.wait_for(|state| state.lease != Some(lease)).await;
-    }
-
-    /// Lets another replica follow the catalog, if there is one: passes fail here, and not for
-    /// the source.
-    pub(in crate::ingest) fn give_up(&self) {
-        self.update(|state| state.unfit = Some(Instant::now()));
-        self.membership.nudge();
     }
 
     /// Has the current revision fetched again, as its files here are damaged.

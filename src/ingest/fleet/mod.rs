@@ -4,7 +4,8 @@
 //! `track_state` that of one catalog;
 //! `standing` tells whether it should get clients, and `verification` whether database and bucket
 //! are the fleet's.
-//! `silence` tells who lived before the database was away.
+//! `giving_up` leaves a catalog to others when its passes fail here. `silence` tells who lived
+//! before the database was away.
 //! `share` brings a revision or an image to the others, `restore` does so again for lost
 //! objects, and `receive` brings shared files to the clients of this replica, once they are
 //! `opened`, after growing `pauses` where that fails. The holder of a lease receives its own publications like everybody else.
@@ -17,6 +18,7 @@ mod beat;
 mod clock;
 mod fleet_metrics;
 mod format;
+mod giving_up;
 mod membership;
 mod moments;
 mod opened;

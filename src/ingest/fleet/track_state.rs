@@ -1,7 +1,7 @@
 //! What this replica knows of a catalog in the fleet.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::ingest::source::Source;
 use crate::name::CatalogName;
@@ -26,8 +26,14 @@ pub(super) struct TrackState {
     pub(super) lease: Option<Lease>,
     /// When this replica got it, if the fleet served something of it then.
     pub(super) taken_over: Option<Instant>,
+    /// The end of the time for which the source is left alone after that.
+    pub(super) rests_until: Option<SystemTime>,
     /// When passes here failed for reasons of this replica alone.
     pub(super) unfit: Option<Instant>,
+    /// Whether a replica has given it up since the last pass that succeeded.
+    pub(super) given_up: bool,
+    /// The lease under which the last pass has succeeded here.
+    pub(super) succeeded: Option<Lease>,
     /// The last generation with a moment at which all turn to it.
     pub(super) turned: Option<Generation>,
     /// The last one without in the database, which the replicas fetch.
@@ -54,6 +60,8 @@ impl TrackState {
         }
         self.lease = lease;
         self.taken_over = (lease.is_some() && self.turned.is_some()).then(Instant::now);
+        let rest = self.rest();
+        self.rests_until = (!rest.is_zero()).then(|| SystemTime::now() + rest);
         true
     }
 
@@ -126,8 +134,11 @@ impl TrackState {
         if !self.known {
             return Some(Waiting::Database);
         }
-        let is_awaited = self.pending.is_some() || !self.is_settled();
-        is_awaited.then(|| self.waiting.clone().unwrap_or(Waiting::Files))
+        if self.pending.is_some() || !self.is_settled() {
+            return Some(self.waiting.clone().unwrap_or(Waiting::Files));
+        }
+        let rests_until = self.rests_until.filter(|_| !self.rest().is_zero());
+        rests_until.map(Waiting::Mount)
     }
 
     /// Notes why. A failure is told until what failed has been done.
@@ -160,6 +171,8 @@ pub(super) enum Waiting {
     },
     /// The moment at which all turn to it.
     Moment,
+    /// A new holder leaves the source alone until then.
+    Mount(SystemTime),
 }
 
 impl fmt::Display for Waiting {
@@ -175,6 +188,12 @@ impl fmt::Display for Waiting {
                 write!(f, "fetched; {having} of {replicas} replicas have it")
             }
             Self::Moment => f.write_str("fetched; all replicas turn to it in a moment"),
+            Self::Mount(until) => write!(
+                f,
+                "the source is left alone until {} after a takeover, since the files here may be \
+                 older than those served",
+                humantime::format_rfc3339_seconds(*until)
+            ),
         }
     }
 }
@@ -204,6 +223,27 @@ mod tests {
         }
         let registry = taken_over("quay.io/a/b:v1", true);
         assert_eq!(registry.rest(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_new_holder_tells_until_when_it_leaves_the_source_alone() {
+        let mut state = TrackState {
+            source: Some("file:/catalogs/a".parse().unwrap()),
+            known: true,
+            turned: Some(testing::generation(1)),
+            served: Some(testing::generation_id(1)),
+            ..TrackState::default()
+        };
+        assert_eq!(state.waiting(), None);
+        assert!(state.set_lease(Some(testing::lease(1))));
+        let told = state.waiting().unwrap().to_string();
+        assert!(told.contains("left alone until 2"), "{told}");
+        assert!(state.set_lease(None));
+        assert_eq!(state.waiting(), None);
+        // It is over.
+        assert!(state.set_lease(Some(testing::lease(2))));
+        state.taken_over = Instant::now().checked_sub(MOUNT);
+        assert_eq!(state.waiting(), None);
     }
 
     #[test]

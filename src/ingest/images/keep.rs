@@ -49,7 +49,7 @@ pub async fn keep_image(
             let lease = match &track {
                 None => None,
                 Some(track) => tokio::select! {
-                    lease = track.until_held() => Some(lease),
+                    lease = track.until_held(|_| ()) => Some(lease),
                     () = stop.cancelled() => break,
                 },
             };

@@ -13,14 +13,14 @@ use sqlx::{Executor as _, Row as _};
 
 use crate::store::Store;
 use crate::store::disk::{DiskError, sync_folder};
-use crate::store::fleet::error::FleetError;
+use crate::store::fleet::error::{CONNECT as CONNECTING, FleetError};
 use crate::store::fleet::pool::{CONNECT, Fleet, pool};
 use crate::store::fleet::session::limited;
 use crate::store::fleet::settings::Settings;
 
 /// Version, description and text of each file in `migrations/postgres`. A published
 /// file never changes.
-const MIGRATIONS: [(i64, &str, &str); 4] = [
+const MIGRATIONS: [(i64, &str, &str); 5] = [
     (
         1,
         "fleet",
@@ -40,6 +40,11 @@ const MIGRATIONS: [(i64, &str, &str); 4] = [
         4,
         "bucket",
         include_str!("../../../migrations/postgres/0004_bucket.sql"),
+    ),
+    (
+        5,
+        "given_up",
+        include_str!("../../../migrations/postgres/0005_given_up.sql"),
     ),
 ];
 /// A change of a table that waits for others keeps the beats of all replicas waiting.
@@ -78,6 +83,16 @@ impl Fleet {
     pub async fn check(&self) -> Result<String, FleetError> {
         let id = self.check_database().await?;
         self.check_bucket(&id).await?;
+        Ok(id)
+    }
+
+    /// As [`Fleet::check`], and leaves no trace in either.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub async fn try_out(&self) -> Result<String, FleetError> {
+        let id = self.check_database().await?;
+        self.try_bucket(&id).await?;
         Ok(id)
     }
 
@@ -192,9 +207,20 @@ impl Fleet {
     }
 }
 
+/// What a migration has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Migrated {
+    /// The database was empty.
+    Made,
+    /// The tables were of an older version.
+    Changed,
+    /// There was nothing to do.
+    Unchanged,
+}
+
 /// Brings the database to this version. A newer one stays as it is: if its tables fit
 /// this version too, both may be used.
-pub async fn migrate(settings: &Settings) -> Result<(), FleetError> {
+pub async fn migrate(settings: &Settings) -> Result<Migrated, FleetError> {
     let connection = settings.connection().map_err(FleetError::Refused)?;
     let pool = PgPoolOptions::new()
         .max_connections(1)
@@ -203,14 +229,15 @@ pub async fn migrate(settings: &Settings) -> Result<(), FleetError> {
             Box::pin(async move { connection.execute(PATIENT).await.map(drop) })
         });
     let pool = pool.connect_with(connection).await;
-    let pool = pool.map_err(FleetError::sql("connect"))?;
+    let pool = pool.map_err(FleetError::sql(CONNECTING))?;
     let migrated = run(&pool).await;
     pool.close().await;
     migrated
 }
 
-/// Refuses tables of another program, before anything is written beside them.
-async fn refuse_others(pool: &PgPool) -> Result<(), FleetError> {
+/// Refuses tables of another program, before anything is written beside them. How many
+/// migrations there were.
+async fn refuse_others(pool: &PgPool) -> Result<i64, FleetError> {
     let action = "look for tables";
     let query = sqlx::query(
         "SELECT to_regclass('_sqlx_migrations') IS NOT NULL, (
@@ -223,14 +250,15 @@ async fn refuse_others(pool: &PgPool) -> Result<(), FleetError> {
     let found = query.fetch_one(pool).await;
     let found = found.map_err(FleetError::sql(action))?;
     let (has_migrations, others): (bool, i64) = (found.get(0), found.get(1));
-    let first = if has_migrations {
-        let query = "SELECT checksum FROM _sqlx_migrations ORDER BY version LIMIT 1";
-        let first = sqlx::query_scalar(query).fetch_optional(pool).await;
-        first.map_err(FleetError::sql(action))?
+    let (first, count): (Option<Vec<u8>>, i64) = if has_migrations {
+        let query = "SELECT (SELECT checksum FROM _sqlx_migrations ORDER BY version LIMIT 1),
+            (SELECT count(*) FROM _sqlx_migrations)";
+        let row = sqlx::query(query).fetch_one(pool).await;
+        let row = row.map_err(FleetError::sql(action))?;
+        (row.get(0), row.get(1))
     } else {
-        None
+        (None, 0)
     };
-    let first: Option<Vec<u8>> = first;
     let is_own = match first {
         Some(checksum) => migrator()
             .iter()
@@ -238,11 +266,15 @@ async fn refuse_others(pool: &PgPool) -> Result<(), FleetError> {
             .is_some_and(|own| *own.checksum == *checksum),
         None => others == 0,
     };
-    if is_own { Ok(()) } else { Err(others_tables()) }
+    if is_own {
+        Ok(count)
+    } else {
+        Err(others_tables())
+    }
 }
 
-async fn run(pool: &PgPool) -> Result<(), FleetError> {
-    refuse_others(pool).await?;
+async fn run(pool: &PgPool) -> Result<Migrated, FleetError> {
+    let before = refuse_others(pool).await?;
     match migrator().run(pool).await {
         Err(MigrateError::VersionMismatch(_)) => return Err(others_tables()),
         // A table of this name is there, without the mark of a migration.
@@ -264,8 +296,15 @@ async fn run(pool: &PgPool) -> Result<(), FleetError> {
         }
         migrated => migrated?,
     }
-    let needs = sqlx::query_scalar("SELECT needs FROM fleet").fetch_one(pool);
-    refuse_newer(needs.await.map_err(FleetError::sql("look up the fleet"))?)
+    let query = "SELECT needs, (SELECT count(*) FROM _sqlx_migrations) FROM fleet";
+    let found = sqlx::query(query).fetch_one(pool).await;
+    let found = found.map_err(FleetError::sql("look up the fleet"))?;
+    refuse_newer(found.get(0))?;
+    Ok(match found.get::<i64, _>(1) {
+        after if after == before => Migrated::Unchanged,
+        _ if before == 0 => Migrated::Made,
+        _ => Migrated::Changed,
+    })
 }
 
 fn refuse_newer(needs: i64) -> Result<(), FleetError> {

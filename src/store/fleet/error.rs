@@ -7,20 +7,19 @@ use crate::objects::ObjectError;
 use crate::store::disk::DiskError;
 use crate::store::{RevisionId, StoreError};
 
+/// The attempt to connect.
+pub(super) const CONNECT: &str = "connect";
+
 /// An error of what replicas share.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     /// A statement failed.
-    #[error(
-        "cannot {action} in the database of the fleet: {}{}",
-        told(source),
-        advice(source)
-    )]
+    #[error("{}: {}{}", attempt(action, cause), told(cause), advice(cause))]
     Database {
         /// What was to be done.
         action: &'static str,
-        /// Why it failed.
-        source: sqlx::Error,
+        /// Why it failed. It is no `source`, since the text already tells all of it.
+        cause: sqlx::Error,
     },
     /// A request to the bucket failed.
     #[error(transparent)]
@@ -162,6 +161,26 @@ fn is_tls(error: &sqlx::Error) -> bool {
     }
 }
 
+/// What failed: without a connection, it is not the statement.
+fn attempt(action: &str, error: &sqlx::Error) -> String {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    let is_refused = code.is_some_and(|code| {
+        let refused = ["28", "3D", "53300", "57P03"];
+        refused.iter().any(|class| code.starts_with(class))
+    });
+    let is_silent = matches!(
+        error,
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed
+    );
+    if is_silent && !is_tls(error) {
+        "the database of the fleet does not answer".to_owned()
+    } else if is_refused || is_tls(error) || action == CONNECT {
+        "cannot connect to the database of the fleet".to_owned()
+    } else {
+        format!("cannot {action} in the database of the fleet")
+    }
+}
+
 /// An error without the line of the server's program, which readers take for one of theirs.
 fn told(error: &sqlx::Error) -> String {
     match error.as_database_error() {
@@ -169,7 +188,10 @@ fn told(error: &sqlx::Error) -> String {
             let code = answer.code().unwrap_or_default();
             format!("{} ({code})", answer.message())
         }
-        None => error.to_string(),
+        None => match error {
+            sqlx::Error::Io(cause) => cause.to_string(),
+            error => error.to_string(),
+        },
     }
 }
 
@@ -202,7 +224,7 @@ impl From<DiskError> for FleetError {
 impl FleetError {
     /// For `map_err` on statements.
     pub(super) fn sql(action: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
-        move |source| Self::Database { action, source }
+        move |cause| Self::Database { action, cause }
     }
 
     /// A short label for metrics.
@@ -245,8 +267,8 @@ impl FleetError {
         match self {
             // An answer of the server is its decision, unless it starts or stops, has no
             // room, or a pooler before it tells that it is away.
-            Self::Database { source, .. } if is_tls(source) => false,
-            Self::Database { source, .. } => source.as_database_error().is_none_or(|error| {
+            Self::Database { cause, .. } if is_tls(cause) => false,
+            Self::Database { cause, .. } => cause.as_database_error().is_none_or(|error| {
                 let code = error.code().unwrap_or_default();
                 let passing = ["08", "53", "57P", "58"];
                 code.is_empty() || passing.iter().any(|class| code.starts_with(class))
@@ -302,6 +324,32 @@ mod tests {
 
         fn kind(&self) -> ErrorKind {
             ErrorKind::Other
+        }
+    }
+
+    #[test]
+    fn a_database_that_does_not_answer_is_told_apart_from_a_statement_that_fails() {
+        let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let answer = |code| sqlx::Error::Database(Box::new(Answer(code)));
+        for (cause, told) in [
+            (
+                sqlx::Error::Io(refused()),
+                "the database of the fleet does not answer: connection refused",
+            ),
+            (
+                answer("28P01"),
+                "cannot connect to the database of the fleet: refused (28P01); check",
+            ),
+            (
+                answer("42501"),
+                "cannot record the catalogs in the database of the fleet: refused (42501); give",
+            ),
+        ] {
+            let error = FleetError::sql("record the catalogs")(cause);
+            let chain = crate::error_chain::error_chain(&error);
+            assert!(chain.starts_with(told), "{chain}");
+            // The reason comes once.
+            assert_eq!(chain.matches("refused").count(), 1, "{chain}");
         }
     }
 

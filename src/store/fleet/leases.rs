@@ -47,6 +47,8 @@ pub struct Beat {
     pub known: usize,
     /// How many objects the bucket has lost.
     pub lost: i64,
+    /// The wanted tracks that a replica has given up since their last pass that succeeded.
+    pub given_up: Vec<TrackId>,
     /// The leases of this replica.
     pub leases: Vec<Lease>,
 }
@@ -164,6 +166,8 @@ impl Fleet {
                   SELECT 1 FROM replicas r WHERE r.id = l.holder AND r.expires > clock_timestamp()
                 )) AS free,
                (SELECT count(*) FROM objects WHERE state = 'lost') AS lost,
+               (SELECT coalesce(array_agg(track), '{}') FROM leases
+                WHERE track = ANY($3) AND given_up > 0) AS given_up,
                (SELECT coalesce(array_agg(track ORDER BY track), '{}') FROM mine) AS tracks,
                (SELECT coalesce(array_agg(epoch ORDER BY track), '{}') FROM mine) AS epochs",
         );
@@ -191,6 +195,7 @@ impl Fleet {
             holder: me,
             epoch,
         });
+        let given_up: Vec<i64> = row.get("given_up");
         let count = |name| usize::try_from(row.get::<i64, _>(name)).unwrap_or(0);
         Ok(Some(Beat {
             now: row.get("now"),
@@ -200,6 +205,7 @@ impl Fleet {
             free: count("free"),
             known: count("known"),
             lost: row.get("lost"),
+            given_up: given_up.into_iter().map(TrackId).collect(),
             leases: leases.collect(),
         }))
     }
@@ -263,6 +269,53 @@ impl Fleet {
         let query = query.bind(lease.holder.0).bind(lease.track.0).bind(mine);
         let row = self.row("look for another holder", query).await?;
         Ok(row.get(0))
+    }
+
+    /// Whether another replica would follow a track that this one gives up: it wants the
+    /// track, and its passes do not fail for reasons of its own. Once all have given it up,
+    /// they try only now and then: the cause is common to them, and a holder that keeps the
+    /// track shows it.
+    pub async fn has_better(&self, lease: Lease) -> Result<bool, FleetError> {
+        let query = sqlx::query(
+            "WITH others AS (
+               SELECT troubled FROM replicas
+               WHERE id <> $1 AND expires > clock_timestamp() AND $2 = ANY(wants))
+             SELECT EXISTS (SELECT 1 FROM others WHERE NOT troubled) AND EXISTS (
+               SELECT 1 FROM leases WHERE track = $2 AND (
+                 given_up < (SELECT count(*) FROM others)
+                 OR gave_up < clock_timestamp() - interval '30 minutes'))",
+        );
+        let query = query.bind(lease.holder.0).bind(lease.track.0);
+        let row = self.row("look for another holder", query).await?;
+        Ok(row.get(0))
+    }
+
+    /// Gives a lease back because passes fail here.
+    pub async fn give_up(&self, lease: Lease) -> Result<(), FleetError> {
+        let statement = sqlx::query(
+            "UPDATE leases SET holder = NULL, given_up = given_up + 1, gave_up = clock_timestamp()
+             WHERE track = $1 AND holder = $2 AND epoch = $3",
+        );
+        let statement = statement
+            .bind(lease.track.0)
+            .bind(lease.holder.0)
+            .bind(lease.epoch);
+        let done = self.execute("give a lease back", statement);
+        done.await.map(drop)
+    }
+
+    /// Tells those that gave a track up that a pass has succeeded.
+    pub async fn succeed(&self, lease: Lease) -> Result<(), FleetError> {
+        let statement = sqlx::query(
+            "UPDATE leases SET given_up = 0
+             WHERE track = $1 AND holder = $2 AND epoch = $3 AND given_up > 0",
+        );
+        let statement = statement
+            .bind(lease.track.0)
+            .bind(lease.holder.0)
+            .bind(lease.epoch);
+        let done = self.execute("record that a pass succeeded", statement);
+        done.await.map(drop)
     }
 
     /// Gives a lease back.

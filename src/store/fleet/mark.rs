@@ -36,21 +36,14 @@ impl Fleet {
         }
         // A store without conditions would let two fleets share a prefix.
         if self.bucket.put(MARK, mark(id), Put::IfAbsent).await? {
-            return Err(FleetError::Refused(format!(
-                "{} replaces objects that exist although it is asked not to (If-None-Match): use \
-                 a store with conditional writes",
-                self.bucket.location()
-            )));
+            return Err(self.no_conditions());
         }
         // An object that nobody removes fails a collection, a day later.
         let nothing = self.bucket.put(PROBE, Bytes::new(), Put::Replace);
         nothing.await?;
         self.bucket.delete(PROBE).await?;
         if !self.bucket.lists(MARK).await? {
-            return Err(FleetError::Refused(format!(
-                "the list of {} lacks an object that is there: allow s3:ListBucket on the prefix",
-                self.bucket.location()
-            )));
+            return Err(self.no_lists());
         }
         self.note_place().await?;
         self.owns_bucket.store(true, Ordering::Relaxed);
@@ -61,6 +54,35 @@ impl Fleet {
     /// what it lacks is not lost, and nothing is removed from it.
     pub fn owns_bucket(&self) -> bool {
         self.owns_bucket.load(Ordering::Relaxed)
+    }
+
+    /// As [`Fleet::check_bucket`], without the mark: nothing is left in the bucket, and the
+    /// database does not change.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub async fn try_bucket(&self, id: &str) -> Result<(), FleetError> {
+        self.compare_bucket(id).await?;
+        // Several checks may run at a time, so each has an object of its own.
+        let key = format!("{PROBE}-{:016x}", fastrand::u64(..));
+        self.bucket.put(&key, Bytes::new(), Put::Replace).await?;
+        let tried = self.try_object(&key).await;
+        // It is removed in any case, and its own problem comes first.
+        let removed = self.bucket.delete(&key).await;
+        tried?;
+        Ok(removed?)
+    }
+
+    /// Checks that an object that is there is kept and listed.
+    async fn try_object(&self, key: &str) -> Result<(), FleetError> {
+        if self.bucket.put(key, Bytes::new(), Put::IfAbsent).await? {
+            return Err(self.no_conditions());
+        }
+        if self.bucket.lists(key).await? {
+            Ok(())
+        } else {
+            Err(self.no_lists())
+        }
     }
 
     /// Checks that the bucket has the mark of this fleet, or its place, and writes nothing.
@@ -87,9 +109,11 @@ impl Fleet {
             None => Ok(false),
             Some(found) if found == *mark(id) => Ok(true),
             Some(_) => Err(FleetError::Refused(format!(
-                "{} belongs to another fleet, whose database this is not: give each fleet a \
-                 prefix of its own",
-                self.bucket.location()
+                "{} belongs to another fleet: its object {} names a fleet whose database this is \
+                 not. If that fleet is in use, give this one another prefix in objects. If its \
+                 database was lost for good and made anew, remove that object",
+                self.bucket.location(),
+                format_args!("{}/{MARK}", self.bucket.location())
             ))),
         }
     }
@@ -123,6 +147,21 @@ impl Fleet {
         );
         let row = row.await?.ok_or(FleetError::NoFleet)?;
         Ok(row.get("bucket"))
+    }
+
+    fn no_conditions(&self) -> FleetError {
+        FleetError::Refused(format!(
+            "{} replaces objects that exist although it is asked not to (If-None-Match): use a \
+             store with conditional writes",
+            self.bucket.location()
+        ))
+    }
+
+    fn no_lists(&self) -> FleetError {
+        FleetError::Refused(format!(
+            "the list of {} lacks an object that is there: allow s3:ListBucket on the prefix",
+            self.bucket.location()
+        ))
     }
 
     fn no_mark(&self, place: &str) -> FleetError {

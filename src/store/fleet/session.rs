@@ -14,7 +14,7 @@ use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::{ConnectOptions as _, Postgres};
 
-use crate::store::fleet::error::FleetError;
+use crate::store::fleet::error::{CONNECT, FleetError};
 use crate::store::fleet::pool::Fleet;
 
 /// The longest time for a connection and a statement or transaction. The server ends
@@ -93,7 +93,7 @@ impl Fleet {
 
     /// Why the database takes no connection, if it tells soon.
     pub async fn why_silent(&self) -> Option<FleetError> {
-        self.refused().await.map(FleetError::sql("connect"))
+        self.refused().await.map(FleetError::sql(CONNECT))
     }
 
     async fn refused(&self) -> Option<sqlx::Error> {

@@ -120,7 +120,7 @@ impl Settings {
         let mut pem = Vec::new();
         for path in &self.ca_files {
             let read = std::fs::read(path);
-            pem.extend(read.map_err(|error| format!("{}: {error}", path.display()))?);
+            pem.extend(read.map_err(|error| format!("ca_files: {}: {error}", path.display()))?);
             pem.push(b'\n');
         }
         if !pem.is_empty() {
@@ -133,11 +133,11 @@ impl Settings {
 /// The first line of a file.
 fn password(path: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = text.map_err(|error| format!("password_file: {}: {error}", path.display()))?;
     let line = text.lines().next().unwrap_or_default();
     if line.is_empty() || line.len() > MAX_PASSWORD {
         return Err(format!(
-            "{}: write the password in one line",
+            "password_file: {}: write the password in one line",
             path.display()
         ));
     }
@@ -184,6 +184,12 @@ mod tests {
             let refused = url.parse::<Database>().unwrap_err().to_string();
             assert!(!refused.contains("Secret9"), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_missing_password_file_is_told_with_its_key() {
+        let told = password(Path::new("/none")).unwrap_err();
+        assert!(told.starts_with("password_file: /none: "), "{told}");
     }
 
     #[test]

@@ -7,8 +7,8 @@ use almanac::store::fleet::FleetError;
 
 use super::archives::Desk;
 use super::{
-    Following, REPOSITORY, Shared, collect, credentials, push, status_of, try_collect, until,
-    until_all_at,
+    Following, REPOSITORY, Shared, claim, collect, credentials, push, status_of, try_collect,
+    until, until_all_at,
 };
 use crate::support::almanac::following;
 use crate::support::postgres;
@@ -37,9 +37,10 @@ fn an_empty_place_is_not_taken_for_the_bucket_of_a_fleet() {
     }
     let shared = Shared::start();
     let config = shared.settings() + &following("quay.io/a/b:v1");
+    claim(&shared, "almanac");
+    assert_eq!(shared.objects.keys(), ["almanac/fleet"]);
     let good = check(&config);
     assert!(good.status.success(), "{good:?}");
-    assert_eq!(shared.objects.keys(), ["almanac/fleet"]);
 
     let wrong = config.replace("/almanac?", "/wrong?");
     assert_ne!(wrong, config);
@@ -57,15 +58,56 @@ fn an_empty_place_is_not_taken_for_the_bucket_of_a_fleet() {
     shared.objects.remove(|key| key == "almanac/fleet");
     let good = check(&config);
     assert!(good.status.success(), "{good:?}");
+    claim(&shared, "almanac");
 
     // One that was moved has it, and is the fleet's from then on.
     shared.objects.copy("almanac/fleet", "wrong/fleet");
     let good = check(&wrong);
     assert!(good.status.success(), "{good:?}");
+    claim(&shared, "wrong");
     shared.objects.remove(|key| key == "almanac/fleet");
     let refused = check(&config);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(refused.stderr.contains("which is s3://catalogs/wrong"));
+}
+
+#[test]
+fn a_check_leaves_nothing_in_the_database_and_the_bucket() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    let config = shared.settings() + &following("quay.io/a/b:v1");
+    let bound = || shared.postgres.ask("SELECT bucket FROM fleet");
+    let good = check(&config);
+    assert!(good.status.success(), "{good:?}");
+    assert!(shared.objects.keys().is_empty());
+    assert_eq!(bound(), "");
+    // What it tries does not stay if it fails, either.
+    shared.objects.lie(|lies| lies.no_conditions = true);
+    assert!(!check(&config).status.success());
+    shared.objects.behave();
+    assert!(shared.objects.keys().is_empty());
+
+    // A fleet whose database was made anew finds the mark of the lost one.
+    claim(&shared, "almanac");
+    shared
+        .postgres
+        .ask("UPDATE fleet SET id = 'x', bucket = NULL");
+    let refused = check(&config);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    for told in [
+        "object s3://catalogs/almanac/fleet names a fleet",
+        "another prefix",
+        "remove that object",
+    ] {
+        assert!(refused.stderr.contains(told), "{refused:?}");
+    }
+    assert_eq!(shared.objects.keys(), ["almanac/fleet"]);
+    shared.objects.remove(|key| key == "almanac/fleet");
+    let good = check(&config);
+    assert!(good.status.success(), "{good:?}");
+    claim(&shared, "almanac");
 }
 
 #[test]

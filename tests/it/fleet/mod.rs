@@ -160,12 +160,17 @@ fn credentials() -> [(&'static str, &'static str); 2] {
 
 /// What the replicas share, for a test that takes part itself.
 fn fleet(shared: &Shared) -> Fleet {
+    fleet_at(shared, "almanac")
+}
+
+/// The same with a prefix of the bucket.
+fn fleet_at(shared: &Shared, prefix: &str) -> Fleet {
     let settings = Settings {
         database: shared.postgres.url().parse().unwrap(),
         password_file: None,
         ca_files: Vec::new(),
         objects: bucket::Settings {
-            location: shared.objects.url("almanac").parse().unwrap(),
+            location: shared.objects.url(prefix).parse().unwrap(),
             credentials: CredentialSource::Key(AccessKey {
                 id: KEY.into(),
                 secret: "secret".into(),
@@ -233,6 +238,19 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 fn tag(replica: &mut Almanac) -> String {
     let image = replica.until_pullable("a");
     image.header("docker-content-digest").unwrap().to_owned()
+}
+
+/// Checks the fleet as a start does, which writes its mark.
+fn claim(shared: &Shared, prefix: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let fleet = fleet_at(shared, prefix);
+        fleet.check().await.unwrap();
+        fleet.close().await;
+    });
 }
 
 /// Runs a collection beside the replicas.

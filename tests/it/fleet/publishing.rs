@@ -353,6 +353,39 @@ fn a_replica_whose_passes_fail_for_its_own_reasons_gets_no_catalog_of_another() 
 }
 
 #[test]
+fn a_catalog_that_all_replicas_have_given_up_stays_until_some_pass_succeeds() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let (one, other) = (Member::join(&shared).await, Member::join(&shared).await);
+        let given_up = async |member: &Member| {
+            let tracks = [member.track];
+            let beat = member.fleet.beat(member.me, true, false, &tracks).await;
+            beat.unwrap().unwrap().given_up
+        };
+        let lease = one.take().await;
+        given_up(&other).await;
+        assert!(one.fleet.has_better(lease).await.unwrap());
+        one.fleet.give_up(lease).await.unwrap();
+        assert_eq!(given_up(&one).await, [one.track]);
+
+        // Both have failed: handing it over brings nothing.
+        let lease = other.take().await;
+        assert!(!other.fleet.has_better(lease).await.unwrap());
+        // After a while the first one may do better.
+        let later = "UPDATE leases SET gave_up = gave_up - interval '31 minutes'";
+        shared.postgres.ask(later);
+        assert!(other.fleet.has_better(lease).await.unwrap());
+
+        other.fleet.succeed(lease).await.unwrap();
+        assert_eq!(given_up(&one).await, []);
+        assert!(other.fleet.has_better(lease).await.unwrap());
+    });
+}
+
+#[test]
 fn numbers_go_on_above_those_that_replicas_have() {
     if postgres::is_missing() {
         return;

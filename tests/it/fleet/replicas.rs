@@ -4,7 +4,7 @@ use super::{
     Following, HOLDER, REPOSITORY, Shared, credentials, push, replicas, status_of, until,
     until_all_at, until_at, until_waiting,
 };
-use crate::support::almanac::{Almanac, catalog, following};
+use crate::support::almanac::{Almanac, LONG_PATIENCE, catalog, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http::{ask, get};
 use crate::support::postgres::{self, Postgres};
@@ -255,6 +255,41 @@ fn a_holder_whose_disk_fails_leaves_the_catalog_to_another() {
     let status = replicas[failing].status("a");
     assert_eq!(status["state"], "damaged", "{status}");
     assert_eq!(replicas[failing].all("a").status, 503);
+}
+
+#[test]
+fn an_outage_of_the_bucket_is_shown_by_every_replica_until_a_pass_succeeds() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(2)
+    else {
+        return;
+    };
+    shared
+        .objects
+        .lie(|lies| lies.status = Some((503, "SlowDown")));
+    let second = push(&upstream, "second");
+    for replica in &mut replicas {
+        replica.until_within(LONG_PATIENCE, "a", "its failure", |status| {
+            status["failures"].as_u64() >= Some(3) && status["last_error"].is_string()
+        });
+    }
+    // The last one keeps the catalog.
+    let given_up = shared.postgres.ask("SELECT given_up FROM leases");
+    assert_eq!(given_up, "1");
+    for replica in &mut replicas {
+        assert!(replica.status("a")["failures"].as_u64() >= Some(3));
+    }
+    shared.objects.behave();
+    until_all_at(&mut replicas, "a", &second.digest());
+    for replica in &mut replicas {
+        replica.until_within(LONG_PATIENCE, "a", "no failure", |status| {
+            status["failures"] == 0 && status["last_error"].is_null()
+        });
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Shared, credentials};
+use super::{Shared, claim, credentials};
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::objects::{KEY, ObjectStore, PLATFORM_TOKEN, SESSION};
@@ -58,11 +58,13 @@ fn a_database_without_tables_is_refused_with_the_command_that_makes_them() {
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(refused.stderr.contains("almanac migrate"), "{refused:?}");
 
-    shared.migrate();
+    let made = shared.try_migrate();
+    assert!(made.stdout.contains("has the tables"), "{made:?}");
     let good = check(&config, &credentials());
     assert!(good.status.success(), "{good:?}");
     // A second time changes nothing.
-    shared.migrate();
+    let same = shared.try_migrate();
+    assert!(same.stdout.contains("nothing was changed"), "{same:?}");
 
     // A newer version has added tables; those of this one fit.
     shared.postgres.ask(
@@ -165,6 +167,7 @@ fn a_bucket_that_cannot_be_used_is_refused_with_the_reason() {
     assert!(unreached.stderr.contains(advice), "{unreached:?}");
 
     // The prefix belongs to the first fleet that uses it.
+    claim(&shared, "almanac");
     let other = Postgres::start();
     let second = Shared {
         postgres: other,

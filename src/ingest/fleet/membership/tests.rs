@@ -114,6 +114,7 @@ fn beat_with_ready_others() -> Beat {
         free: 0,
         known: 1,
         lost: 0,
+        given_up: Vec::new(),
         leases: Vec::new(),
     }
 }

@@ -1,0 +1,38 @@
+//! What a replica does about passes that fail for reasons of its own: it gives the catalog up,
+//! and shows its failures until a pass succeeds at another replica. Until then nobody else may
+//! show any, since a new holder begins to count at 0.
+
+use std::time::Instant;
+
+use crate::ingest::fleet::membership::Track;
+use crate::store::fleet::Lease;
+
+impl Track {
+    /// Lets another replica follow the catalog, if there is one: passes fail here, and not for
+    /// the source.
+    pub(in crate::ingest) fn give_up(&self) {
+        self.update(|state| state.unfit = Some(Instant::now()));
+        self.membership().nudge();
+    }
+
+    /// Whether a replica has given the catalog up since the last pass that succeeded.
+    pub(in crate::ingest) fn is_given_up(&self) -> bool {
+        self.subscribe().borrow().given_up
+    }
+
+    /// Waits until a pass has succeeded at a replica.
+    pub(in crate::ingest) async fn until_recovered(&self) {
+        let mut state = self.subscribe();
+        // The sender lives as long as this track.
+        let _ = state.wait_for(|state| !state.given_up).await;
+    }
+
+    /// Notes that a pass has succeeded. The next beat tells those that gave the catalog up.
+    pub(in crate::ingest) fn succeed(&self, lease: Lease) {
+        // Once for each lease: a change wakes all that wait for others.
+        let is_new = self.subscribe().borrow().succeeded != Some(lease);
+        if is_new {
+            self.update(|state| state.succeeded = Some(lease));
+        }
+    }
+}

@@ -37,6 +37,7 @@ impl Draft {
         let started = Instant::now();
         let known = files.known.as_deref();
         let (draft, ()) = Self::of_parts(store, known, |push| push_files(files, push))?;
+        draft.writer.end_pieces();
         observe(Stage::Read, started);
         Ok(draft)
     }
@@ -62,6 +63,7 @@ impl Draft {
         // The feed fails too when nobody reads from it.
         let (draft, made) = made?;
         let made = made.map_err(PassError::at(Stage::Unpack))?;
+        draft.writer.end_pieces();
         observe(Stage::Read, ended);
         Ok(Some((draft, made)))
     }
@@ -96,7 +98,6 @@ impl Draft {
             writer.append(&done.made())
         };
         let (read, brought) = read_parts(known, true, sink, bring).map_err(&failed)?;
-        writer.end_pieces();
         let (catalog, counts) = read;
         let draft = Self {
             writer,

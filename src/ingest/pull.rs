@@ -66,7 +66,7 @@ impl Pulled {
                 error.cause,
                 Cause::Files(FilesError::Legacy { .. } | FilesError::Limit { .. })
             );
-            error.reason() != "io" && !of_database
+            error.reason() != "io" && !error.is_local() && !of_database
         });
         other && !self.covered.is_empty()
     }
@@ -339,4 +339,32 @@ fn check_sizes(origin: &Origin, image: &ImageManifest, limits: &Limits) -> Resul
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::store::{DiskError, StoreError};
+
+    #[test]
+    fn a_full_disk_is_no_reason_to_pull_more_layers() {
+        let pulled = Pulled {
+            folder: "configs".into(),
+            layers: Vec::new(),
+            covered: vec![Descriptor::of(
+                "application/vnd.oci.image.layer.v1.tar",
+                b"",
+            )],
+            admission: None,
+            blobs: Vec::new(),
+        };
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let full = StoreError::from(DiskError::at("write in", Path::new("a"))(full));
+        let full = PassError::at(Stage::Read)(full);
+        assert!(!pulled.needs_all(&Err::<(), _>(full)));
+        let empty = PassError::at(Stage::Unpack)(FilesError::Empty("configs".into()));
+        assert!(pulled.needs_all(&Err::<(), _>(empty)));
+    }
 }

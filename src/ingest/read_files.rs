@@ -2,7 +2,7 @@
 //! tells: as Git, a pass compares their inode, size and dates. What was made of such a
 //! file is copied from the served revision, and the file is not read.
 //!
-//! A poll without a notification reads all files, and so does the first pass after a
+//! A poll that finds no newer date reads all files, and so does the first pass after a
 //! start.
 
 use std::collections::HashMap;

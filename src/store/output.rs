@@ -20,6 +20,9 @@ use crate::store::summing::Summing;
 pub struct Output {
     path: PathBuf,
     file: Arc<File>,
+    /// The file once more, for the flusher: an error of the disk is told once to each
+    /// description of an open file, and the last sync must hear of it.
+    flushed: Arc<File>,
     state: Arc<Mutex<State>>,
     flusher: Flusher,
 }
@@ -46,7 +49,7 @@ impl Flusher {
         let (sender, files) = sync_channel::<Arc<File>>(WAITING);
         thread::spawn(move || {
             for file in files {
-                // The last sync of the file reports the same error.
+                // The last sync of the file reports the error.
                 let _ = file.sync_data();
             }
         });
@@ -64,9 +67,11 @@ impl Output {
         let file = options
             .open(&path)
             .map_err(DiskError::at("create", &path))?;
+        let flushed = File::open(&path).map_err(DiskError::at("create", &path))?;
         Ok(Self {
             path,
             file: Arc::new(file),
+            flushed: Arc::new(flushed),
             state: Arc::default(),
             flusher: flusher.clone(),
         })
@@ -87,7 +92,7 @@ impl Output {
         state.length += bytes.len() as u64;
         // After a busy flusher, the next bytes try again.
         if state.length >= state.flushed + FLUSH
-            && self.flusher.0.try_send(self.file.clone()).is_ok()
+            && self.flusher.0.try_send(self.flushed.clone()).is_ok()
         {
             state.flushed = state.length;
         }
@@ -97,7 +102,7 @@ impl Output {
     /// Lets the disk take what was written so far, while others go on.
     pub(super) fn sync_later(&self) {
         // A busy flusher leaves it to the sync at the end.
-        let _ = self.flusher.0.try_send(self.file.clone());
+        let _ = self.flusher.0.try_send(self.flushed.clone());
     }
 
     /// Waits until the disk has all bytes so far.

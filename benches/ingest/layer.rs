@@ -8,6 +8,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use images::digest::{Digest, Hasher};
+use images::layers::walk_order;
 use serde_json::json;
 
 use crate::made_up;
@@ -47,7 +48,8 @@ impl Catalog {
                 }
             }
         }
-        files.sort();
+        // As builders of images walk a folder.
+        files.sort_by(|(a, _), (b, _)| walk_order(a, b));
         Self(files)
     }
 

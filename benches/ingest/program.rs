@@ -76,10 +76,11 @@ impl Running {
                 .unwrap()
                 .origin(format!("http://{name}").parse().unwrap())
                 .connect_lazy();
-            while !answers(&channel).await {
+            // HTTP first: a client of gRPC that asks too early is not answered at once later.
+            while tag(http, name).is_none() {
                 pause(started, &mut program).await;
             }
-            while tag(http, name).is_none() {
+            while !answers(&channel).await {
                 pause(started, &mut program).await;
             }
         }

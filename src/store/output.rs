@@ -22,7 +22,7 @@ pub struct Output {
     file: Arc<File>,
     /// The file once more, for the flusher: an error of the disk is told once to each
     /// description of an open file, and the last sync must hear of it.
-    flushed: Arc<File>,
+    again: Arc<File>,
     state: Arc<Mutex<State>>,
     flusher: Flusher,
 }
@@ -67,11 +67,11 @@ impl Output {
         let file = options
             .open(&path)
             .map_err(DiskError::at("create", &path))?;
-        let flushed = File::open(&path).map_err(DiskError::at("create", &path))?;
+        let again = File::open(&path).map_err(DiskError::at("create", &path))?;
         Ok(Self {
             path,
             file: Arc::new(file),
-            flushed: Arc::new(flushed),
+            again: Arc::new(again),
             state: Arc::default(),
             flusher: flusher.clone(),
         })
@@ -92,7 +92,7 @@ impl Output {
         state.length += bytes.len() as u64;
         // After a busy flusher, the next bytes try again.
         if state.length >= state.flushed + FLUSH
-            && self.flusher.0.try_send(self.flushed.clone()).is_ok()
+            && self.flusher.0.try_send(self.again.clone()).is_ok()
         {
             state.flushed = state.length;
         }
@@ -102,7 +102,7 @@ impl Output {
     /// Lets the disk take what was written so far, while others go on.
     pub(super) fn sync_later(&self) {
         // A busy flusher leaves it to the sync at the end.
-        let _ = self.flusher.0.try_send(self.flushed.clone());
+        let _ = self.flusher.0.try_send(self.again.clone());
     }
 
     /// Waits until the disk has all bytes so far.

@@ -76,11 +76,10 @@ impl Running {
                 .unwrap()
                 .origin(format!("http://{name}").parse().unwrap())
                 .connect_lazy();
-            // HTTP first: a client of gRPC that asks too early is not answered at once later.
-            while tag(http, name).is_none() {
+            while !answers(&channel).await {
                 pause(started, &mut program).await;
             }
-            while !answers(&channel).await {
+            while tag(http, name).is_none() {
                 pause(started, &mut program).await;
             }
         }

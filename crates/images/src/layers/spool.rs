@@ -27,7 +27,7 @@ pub trait ContentSink {
     /// The file is complete.
     fn end(&mut self) -> io::Result<()>;
 
-    /// There are no more files, unless [`Self::clear`] follows.
+    /// All files are complete, unless [`Self::clear`] follows.
     fn finish(&mut self) -> io::Result<()>;
 }
 

@@ -93,8 +93,8 @@ impl Repairer {
         self.note(vec![damage.to_string()], Repair::Done);
     }
 
-    /// Takes a revision with a damaged file from all clients. The regular
-    /// verification, which this wakes, repairs all its files.
+    /// Takes a revision with a damaged file from all clients. A replica fetches its files
+    /// again. Otherwise the regular verification, which this wakes, repairs all of them.
     pub(super) async fn withdraw(&self, revision: RevisionId, name: &str, damage: &Damage) {
         self.note(vec![damage.to_string()], Repair::Rebuilding);
         self.publisher.withdraw();
@@ -105,6 +105,15 @@ impl Repairer {
         if let Err(error) = self.context.store.record_damage(revision).await {
             tracing::warn!(%error, "cannot record the damage");
         }
+        // After the record, which counts for the number: the fetched files have the same.
+        if let Some(track) = &self.track {
+            self.fetch_again(track);
+        }
+    }
+
+    fn fetch_again(&self, track: &Track) {
+        tracing::info!(catalog = %self.followed.name, "the stored files are fetched again");
+        track.fetch_again();
     }
 
     /// Rebuilds a revision whose records are damaged, which writes new ones: the
@@ -127,8 +136,7 @@ impl Repairer {
     pub(super) async fn repair(&self, revision: &Revision) -> bool {
         let (name, source) = (&self.followed.name, &self.followed.source);
         if let Some(track) = &self.track {
-            tracing::info!(catalog = %name, "the stored files are fetched again");
-            track.fetch_again();
+            self.fetch_again(track);
             return false;
         }
         let error = match self.rebuild(revision).await {

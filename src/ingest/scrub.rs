@@ -74,12 +74,12 @@ impl Scrubber {
         let mut settings = self.context.scrub.subscribe();
         let mut last: Option<(RevisionId, Instant)> = None;
         let mut given_up = None;
+        let mut has_served = false;
         loop {
             publications.mark_unchanged();
             let mut wait = settings.borrow_and_update().interval;
             if let Some(snapshot) = self.publisher.snapshot() {
-                // In a fleet, a repaired revision keeps its number.
-                given_up = None;
+                has_served = true;
                 let id = snapshot.revision().id;
                 let age = last.filter(|(of, _)| *of == id).map(|(_, at)| at.elapsed());
                 let is_due = |age| wait.is_some_and(|interval| age >= interval);
@@ -90,6 +90,9 @@ impl Scrubber {
                     wait = wait.map(|interval| interval.saturating_sub(age.unwrap_or_default()));
                 }
             } else if self.publisher.status().is_damaged()
+                // A replica fetches it again as soon as it withdraws it, also one that the
+                // next start would not serve yet.
+                && !(has_served && self.repairer.track.is_some())
                 && self.repairer.repair_stored(&mut given_up).await
             {
                 wait = Some(RETRY);

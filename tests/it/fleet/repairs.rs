@@ -78,6 +78,50 @@ fn damaged_files_of_a_replica_are_fetched_again() {
 }
 
 #[test]
+fn a_revision_that_is_damaged_before_a_start_would_serve_it_is_fetched_again() {
+    let Some(Following {
+        shared,
+        upstream,
+        replicas: _first,
+        ..
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    std::thread::scope(|scope| {
+        // A replica reads the history before it records the revision that it serves.
+        let locking = scope.spawn(|| {
+            shared.postgres.ask(
+                "BEGIN; LOCK TABLE history;
+                 DO $$ BEGIN
+                   FOR looks IN 1..600 LOOP
+                     IF EXISTS (SELECT 1 FROM pg_class WHERE relname = 'found') THEN RETURN; END IF;
+                     PERFORM pg_sleep(0.1);
+                   END LOOP;
+                 END $$;
+                 COMMIT",
+            )
+        });
+        let is_locked = "SELECT count(*) > 0 FROM pg_locks
+            WHERE relation = 'history'::regclass AND mode = 'AccessExclusiveLock'";
+        shared.postgres.until(is_locked, "t");
+        let mut late = replicas(&shared, &config, 1).remove(0);
+        until("the revision", || late.all("a").status == 200);
+        let id = late.status("a")["revision"]["id"].to_string();
+        let file = late.program.data().join("revisions").join(id);
+        damage(&file.join("metas.jsonl"));
+        until("the damage", || !late.status("a")["damage"].is_null());
+        shared.postgres.ask("CREATE TABLE found ()");
+        locking.join().unwrap();
+        late.until_within(LONG_PATIENCE, "a", "the repair", |status| {
+            status["damage"]["repair"] == "done" && status["state"] == "serving"
+        });
+        assert_eq!(late.all("a").text(), text("first"));
+    });
+}
+
+#[test]
 fn damaged_blobs_of_a_replica_are_fetched_again_and_nothing_else() {
     let Some(Following {
         shared,

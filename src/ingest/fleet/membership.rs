@@ -107,14 +107,18 @@ impl Membership {
         let follows = follows.map(|((catalog, _), _)| catalog).collect();
         // Somebody has to serve.
         let has_others = beat.as_ref().is_ok_and(|(beat, _)| beat.ready > 0);
-        let told = beat.as_ref().is_ok_and(|(_, ready)| *ready);
+        // The rows of others may have expired in a silence of the database that has just
+        // ended: until they beat again, they are as they were.
         let now = Instant::now();
+        let is_returning = self.0.silence.lock().has_just_ended(now);
+        let told = beat.as_ref().is_ok_and(|(_, ready)| *ready);
         let (behind, lagging, counted) = {
             let mut standing = self.0.standing.lock();
             standing.look(self.unsettled(), self.missed(), now);
             let mut lagging = standing.lagging(now);
             lagging.retain(|_| has_others);
-            let counted = beat.is_ok() && standing.is_counted(told, has_others, now);
+            let may_have_others = has_others || is_returning;
+            let counted = beat.is_ok() && standing.is_counted(told, may_have_others, now);
             (standing.behind(), lagging, counted)
         };
         let waits = self.waits();
@@ -131,7 +135,11 @@ impl Membership {
                     status.replicas = beat.live;
                     status.answered = Some(SystemTime::now());
                     status.heard = now;
-                    status.lagging = lagging;
+                    if has_others || !is_returning {
+                        status.lagging = lagging;
+                    } else {
+                        status.lagging.retain(|name| behind.contains(name));
+                    }
                     status.error = None;
                 }
                 Err(error) => {

@@ -48,6 +48,11 @@ impl Silence {
         self.last = Some((now, shown));
     }
 
+    /// Whether replicas that live may not have beaten since the last silence.
+    pub(super) fn has_just_ended(&self, now: Instant) -> bool {
+        self.ended.is_some_and(|ended| now - ended.last < RETURN)
+    }
+
     /// The silences after which replicas that live may not have beaten.
     pub(super) fn silences(&self, now: Instant) -> Silences {
         let Some((_, shown)) = self.last else {

@@ -78,6 +78,52 @@ fn damaged_files_of_a_replica_are_fetched_again() {
 }
 
 #[test]
+fn a_replica_that_lags_is_not_ready_also_once_the_database_is_away() {
+    let Some(Following {
+        shared,
+        upstream: _upstream,
+        mut replicas,
+        ..
+    }) = Following::start_alone(2)
+    else {
+        return;
+    };
+    let readiness = |replica: &mut Almanac| {
+        let admin = replica.program.address("admin");
+        let reply = get(admin, "/readyz").unwrap();
+        (reply.status, reply.text())
+    };
+    for replica in &mut replicas {
+        replica.program.wait_until_ready();
+    }
+    let [whole, late] = &mut replicas[..] else {
+        unreachable!("two were started");
+    };
+    shared.objects.lie(|lies| lies.gone = true);
+    let id = late.status("a")["revision"]["id"].to_string();
+    let file = late.program.data().join("revisions").join(id);
+    damage(&file.join("metas.jsonl"));
+    until("the lag", || readiness(late).0 == 503);
+    let (_, reason) = readiness(late);
+    assert!(reason.contains("behind the other replicas: a"), "{reason}");
+    assert_eq!(readiness(whole).0, 200);
+
+    shared.postgres.kill9();
+    for replica in [&mut *whole, &mut *late] {
+        until("the silence", || {
+            let status = status_of(replica);
+            status["replicas"] == 0 && !status["error"].is_null()
+        });
+    }
+    assert_eq!(readiness(late).0, 503);
+    assert_eq!(readiness(whole).0, 200);
+    shared.postgres.restart();
+    shared.objects.behave();
+    late.program.wait_until_ready();
+    assert_eq!(late.all("a").text(), text("first"));
+}
+
+#[test]
 fn a_revision_that_is_damaged_before_a_start_would_serve_it_is_fetched_again() {
     let Some(Following {
         shared,

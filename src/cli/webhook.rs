@@ -93,7 +93,8 @@ impl TestArguments {
 /// The webhooks of these names, or all.
 fn chosen(webhooks: Vec<Webhook>, names: &[String]) -> Result<Vec<Webhook>, Failure> {
     if webhooks.is_empty() {
-        let problem = "the configuration has no webhook; write [[webhook]] into its file";
+        let problem =
+            "the configuration has no webhook; name a file that has [[webhook]] with --config";
         return Err(Failure::usage(anyhow!(problem)));
     }
     let known: BTreeSet<&str> = webhooks.iter().map(|it| it.name.as_str()).collect();

@@ -2,25 +2,9 @@
 
 use metrics::counter;
 
-use crate::answers::changes::Kind;
+use crate::answers::changes::counted_in_words;
 use crate::ingest::context::PassContext;
 use crate::store::{HistoryEntry, RecordedChanges, Revision};
-
-/// The kinds of changes that are counted in the log line of a new revision. The
-/// others follow from them.
-const LOGGED: [(Kind, &str); 11] = [
-    (Kind::PackageAdded, "packages added"),
-    (Kind::PackageRemoved, "packages removed"),
-    (Kind::PackageQuarantined, "packages with new errors"),
-    (Kind::PackageRestored, "packages without errors again"),
-    (Kind::ChannelAdded, "channels added"),
-    (Kind::ChannelRemoved, "channels removed"),
-    (Kind::HeadMoved, "heads moved"),
-    (Kind::BundleAdded, "bundles added"),
-    (Kind::BundleRemoved, "bundles removed"),
-    (Kind::BundleReplaced, "bundles replaced"),
-    (Kind::Deprecated, "deprecations"),
-];
 
 /// The place of a revision that was just published in its history. Its changes are
 /// counted.
@@ -56,14 +40,8 @@ fn count(revision: &Revision, changes: &RecordedChanges) {
 
 /// The changes in a few words, for the log.
 pub(super) fn words(changes: &RecordedChanges) -> String {
-    let counted = LOGGED.iter().filter_map(|(kind, words)| {
-        let count = changes.counts.get(kind)?;
-        Some(format!("{count} {words}"))
-    });
-    let counted: Vec<String> = counted.collect();
-    match (counted.is_empty(), changes.total()) {
-        (true, 0) => "none".to_owned(),
-        (true, total) => format!("{total} others"),
-        (false, _) => counted.join(", "),
+    if changes.counts.is_empty() {
+        return "none".to_owned();
     }
+    counted_in_words(&changes.counts)
 }

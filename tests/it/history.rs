@@ -190,10 +190,12 @@ fn an_update_is_described_over_http_and_after_a_restart() {
     let log = served.program.log();
     let line = log.lines().find(|line| line.contains("changes=")).unwrap();
     for words in [
-        "1 packages added",
-        "1 heads moved",
+        "1 package added",
+        "1 default channel changed",
+        "1 head moved",
+        "1 channel with other edges",
         "2 bundles added",
-        "1 bundles replaced",
+        "1 bundle replaced",
     ] {
         assert!(line.contains(words), "{line}");
     }

@@ -1,5 +1,6 @@
 //! Changes as sentences, for people: plain text, Markdown, and one line.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::answers::changes::{Change, Kind, counts};
@@ -81,7 +82,11 @@ pub fn in_words(changes: &[Change]) -> String {
     if changes.is_empty() {
         return "no package changed".to_owned();
     }
-    let counts = counts(changes);
+    counted_in_words(&counts(changes))
+}
+
+/// The same of numbers of changes by kind.
+pub fn counted_in_words(counts: &BTreeMap<Kind, usize>) -> String {
     let counted = counts.iter().map(|(kind, count)| {
         let (one, many, verb) = words(*kind);
         format!("{count} {} {verb}", if *count == 1 { one } else { many })

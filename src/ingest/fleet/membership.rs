@@ -107,9 +107,9 @@ impl Membership {
         let follows = follows.map(|((catalog, _), _)| catalog).collect();
         // Somebody has to serve.
         let has_others = beat.as_ref().is_ok_and(|(beat, _)| beat.ready > 0);
+        let now = Instant::now();
         // The rows of others may have expired in a silence of the database that has just
         // ended: until they beat again, they are as they were.
-        let now = Instant::now();
         let is_returning = self.0.silence.lock().has_just_ended(now);
         let told = beat.as_ref().is_ok_and(|(_, ready)| *ready);
         let (behind, lagging, counted) = {

@@ -16,6 +16,8 @@ pub const OUTLINE_FORMAT: u32 = 1;
 const MAX_MESSAGE: usize = 1_000;
 /// How many hexadecimal digits of the digest of a channel's edges are kept.
 const EDGES: usize = 16;
+/// The same for the edges of one entry.
+const ENTRY_EDGES: usize = 12;
 
 /// The outline of a catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +54,10 @@ pub struct ChannelOutline {
     /// The start of a digest of its upgrade edges: each entry with what it replaces
     /// and skips.
     pub edges: String,
+    /// The same of each entry alone, in the order of the entries, without separators. Empty
+    /// in outlines of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub entry_edges: String,
     /// The message of its deprecation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecation: Option<String>,
@@ -132,11 +138,13 @@ fn package(
 
 fn channel(channel: &Channel) -> ChannelOutline {
     let mut edges = Hasher::default();
-    let mut add = |text: &str| {
-        edges.update(&text.len().to_le_bytes());
-        edges.update(text.as_bytes());
-    };
+    let mut of_entries = BTreeMap::new();
     for entry in &channel.entries {
+        let mut own = Vec::new();
+        let mut add = |text: &str| {
+            own.extend(text.len().to_le_bytes());
+            own.extend(text.as_bytes());
+        };
         // The order of skips has no meaning.
         let mut skips: Vec<&str> = entry.skips.iter().map(String::as_str).collect();
         skips.sort_unstable();
@@ -148,13 +156,42 @@ fn channel(channel: &Channel) -> ChannelOutline {
             add(text);
         }
         add("");
+        edges.update(&own);
+        of_entries.insert(entry.name.clone(), start(&Digest::of(&own), ENTRY_EDGES));
     }
     let head = channel.entries.get(channel.head);
     ChannelOutline {
         head: head.map_or_else(String::new, |head| head.name.clone()),
-        entries: channel.entries.iter().map(|one| one.name.clone()).collect(),
-        edges: edges.finish().hex().chars().take(EDGES).collect(),
+        edges: start(&edges.finish(), EDGES),
+        entry_edges: of_entries.values().map(String::as_str).collect(),
+        entries: of_entries.into_keys().collect(),
         deprecation: channel.deprecation.as_ref().map(|message| cut(message)),
+    }
+}
+
+/// The first hexadecimal digits of a digest.
+fn start(digest: &Digest, digits: usize) -> String {
+    digest.hex().chars().take(digits).collect()
+}
+
+impl ChannelOutline {
+    /// Whether entries that both channels have replace or skip other ones. Without the edges
+    /// of each entry, channels with other entries are not compared.
+    pub fn has_other_edges(&self, other: &Self) -> bool {
+        if self.entries == other.entries {
+            return self.edges != other.edges;
+        }
+        let (own, others) = (self.edges_by_entry(), other.edges_by_entry());
+        own.iter()
+            .any(|(entry, edges)| others.get(entry).is_some_and(|other| other != edges))
+    }
+
+    fn edges_by_entry(&self) -> BTreeMap<&str, &[u8]> {
+        if self.entry_edges.len() != self.entries.len() * ENTRY_EDGES {
+            return BTreeMap::new();
+        }
+        let edges = self.entry_edges.as_bytes().chunks_exact(ENTRY_EDGES);
+        self.entries.iter().map(String::as_str).zip(edges).collect()
     }
 }
 

@@ -322,7 +322,7 @@ impl ConfigError {
         error.set_input(None);
         let whole = error.to_string();
         let table = whole.strip_prefix(&message).unwrap_or_default().trim();
-        let message = with_similar(&message)
+        let message = with_plain_number(&with_similar(&message))
             .replace("unknown field", "unknown key")
             .replace("missing field", "missing key");
         let lines: Vec<&str> = message.lines().map(str::trim).collect();
@@ -365,6 +365,17 @@ fn with_similar(message: &str) -> String {
     }
 }
 
+/// A message about a number, without the names that numbers have in the program.
+fn with_plain_number(message: &str) -> String {
+    let (start, expected) = message.rsplit_once("expected ").unwrap_or_default();
+    let plain = match expected {
+        "a nonzero u32" | "a nonzero u64" | "a nonzero usize" => "a whole number above 0",
+        "u16" | "u32" | "u64" | "usize" => "a whole number",
+        _ => return message.to_owned(),
+    };
+    format!("{start}expected {plain}")
+}
+
 /// Line and column of a byte, from 1.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
@@ -376,6 +387,7 @@ fn position(text: &str, offset: usize) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Settings;
 
     #[test]
     fn an_unknown_key_is_told_with_a_similar_one() {
@@ -396,6 +408,28 @@ mod tests {
             ("unclosed table", "unclosed table"),
         ] {
             assert_eq!(with_similar(message), expected);
+        }
+    }
+
+    #[test]
+    fn a_wrong_number_is_told_in_plain_words() {
+        for (text, expected) in [
+            (
+                "[history]\nrevisions = 0",
+                "invalid value: integer `0`, expected a whole number above 0",
+            ),
+            (
+                "[history]\nrevisions = \"ten\"",
+                "invalid type: string \"ten\", expected a whole number above 0",
+            ),
+            (
+                "[history]\ndays = -1",
+                "invalid value: integer `-1`, expected a whole number (",
+            ),
+        ] {
+            let error = toml::from_str::<Settings>(text).unwrap_err();
+            let error = ConfigError::file(Path::new("almanac.toml"), text, error).to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The metrics of passes and catalogs.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use metrics::{
     Counter, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
 };
 
+use crate::answers::changes::Kind;
 use crate::name::CatalogName;
 use crate::snapshot::Snapshot;
 use crate::store::{self, Counts, Encoding};
@@ -96,15 +98,32 @@ pub fn describe_metrics() {
     );
 }
 
-/// Begins to count the passes of a catalog. A rule about the growth of a counter
+/// Begins to count the passes of a catalog, and what they change. A rule about the growth of a counter
 /// misses the first event unless the counter was 0 before.
 pub(super) fn begin_passes(catalog: &CatalogName) {
     for outcome in ["unchanged", "committed", "refused", "failed"] {
         counter!("almanac_passes_total", "catalog" => catalog.to_string(), "outcome" => outcome)
             .increment(0);
     }
+    for kind in Kind::ALL {
+        changes(catalog, kind).increment(0);
+    }
     set_failures(catalog, 0);
     set_due(catalog, None);
+}
+
+/// Counts what a new revision has changed.
+pub(super) fn count_changes(catalog: &CatalogName, counts: &BTreeMap<Kind, usize>) {
+    for (kind, number) in counts {
+        changes(catalog, *kind).increment(*number as u64);
+    }
+}
+
+fn changes(catalog: &CatalogName, kind: Kind) -> Counter {
+    counter!(
+        "almanac_catalog_changes_total",
+        "catalog" => catalog.to_string(), "kind" => kind.as_str()
+    )
 }
 
 /// Sets when the next pass of a catalog is due; without a time there is none.

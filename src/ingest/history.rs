@@ -1,8 +1,7 @@
 //! Changes of a new revision, for the log and the metrics. The history is trimmed.
 
-use metrics::counter;
-
 use crate::answers::changes::counted_in_words;
+use crate::ingest::catalog_metrics::count_changes;
 use crate::ingest::context::PassContext;
 use crate::store::{HistoryEntry, RecordedChanges, Revision};
 
@@ -14,7 +13,7 @@ pub(super) async fn published(context: &PassContext, revision: &Revision) -> Opt
     let latest = latest.ok()?.into_iter().next();
     let latest = latest.filter(|latest| latest.revision == revision.id)?;
     if let Some(changes) = &latest.changes {
-        count(revision, changes);
+        count_changes(&revision.catalog, &changes.counts);
     }
     Some(latest)
 }
@@ -24,17 +23,6 @@ pub(super) async fn trim(context: &PassContext, revision: &Revision) {
     let kept = *context.history.borrow();
     if let Err(error) = context.store.trim_history(&revision.catalog, kept).await {
         tracing::warn!(%error, "cannot trim the history");
-    }
-}
-
-fn count(revision: &Revision, changes: &RecordedChanges) {
-    for (kind, number) in &changes.counts {
-        counter!(
-            "almanac_catalog_changes_total",
-            "catalog" => revision.catalog.to_string(),
-            "kind" => kind.as_str()
-        )
-        .increment(*number as u64);
     }
 }
 

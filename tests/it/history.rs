@@ -159,6 +159,63 @@ fn diff_tells_each_change_once() {
     assert!(error.contains("lamp"), "{error}");
     let (code, _, error) = diff(&[a, "./no-such-folder"]);
     assert_eq!(code, 3, "{error}");
+
+    // One side is a catalog of a configuration.
+    let config = folder.path().join("almanac.toml");
+    std::fs::write(
+        &config,
+        format!("[[catalog]]\nname = \"c\"\nsource = \"file:{a}\"\n"),
+    )
+    .unwrap();
+    let config = format!("--config={}", config.display());
+    for (arguments, expected) in [
+        (["c", b, &config], 1),
+        ([b, "c", &config], 1),
+        (["c", a, &config], 0),
+        ([a, b, &config], 2),
+    ] {
+        let (code, _, error) = diff(&arguments);
+        assert_eq!(code, expected, "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn edges_of_an_entry_that_stays_are_compared_also_beside_a_new_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = |name: &str, skip_range: &str, with_third: bool| {
+        let catalog = Catalog::new().package("mast", |package| {
+            let second = entry("mast.v2.0.0").replaces("mast.v1.0.0");
+            let third = entry("mast.v3.0.0").replaces("mast.v2.0.0");
+            let entries = [entry("mast.v1.0.0"), second.skip_range(skip_range)];
+            let third = with_third.then_some(third);
+            package.channel("stable", entries.into_iter().chain(third))
+        });
+        let path = folder.path().join(name);
+        write(&catalog, &path);
+        path.to_str().unwrap().to_owned()
+    };
+    let before = written("before", ">=1.0.0 <2.0.0", false);
+    let added = ["head-moved", "entry-added", "bundle-added"];
+    let with_edges = [
+        "head-moved",
+        "entry-added",
+        "upgrade-edges-changed",
+        "bundle-added",
+    ];
+    for (name, skip_range, expected) in [
+        ("same", ">=1.0.0 <2.0.0", &added[..]),
+        ("other", ">=1.1.0 <2.0.0", &with_edges),
+    ] {
+        let after = written(name, skip_range, true);
+        let (_, out, _) = diff(&[&before, &after, "-o", "json"]);
+        let report: Value = serde_json::from_str(&out).unwrap();
+        let changes = report["changes"].as_array().unwrap();
+        let kinds: Vec<_> = changes
+            .iter()
+            .map(|one| one["kind"].as_str().unwrap())
+            .collect();
+        assert_eq!(kinds, expected, "{name}");
+    }
 }
 
 #[test]
@@ -237,7 +294,7 @@ fn an_update_is_described_over_http_and_after_a_restart() {
 
     for (query, status, words) in [
         ("from=999", 404, "the history has 3 revisions"),
-        ("from=2001-01-01", 404, "is no revision"),
+        ("from=2001-01-01", 404, "is before the history"),
         ("to=2999-01-01", 400, "in the future"),
         ("from=yesterday", 400, "a day such as"),
         ("from=2026-13-01", 400, "a day such as"),

@@ -65,7 +65,7 @@ pub enum Kind {
     EntryAdded,
     /// A bundle is not in a channel any more.
     EntryRemoved,
-    /// Entries of a channel replace or skip other ones.
+    /// Entries that a channel had before replace or skip other ones.
     UpgradeEdgesChanged,
     /// A bundle that the package did not have.
     BundleAdded,
@@ -162,6 +162,10 @@ pub fn changes(from: &Outline, to: &Outline) -> Vec<Change> {
     }
     let none = BTreeMap::new();
     for (package, (before, after)) in both(&from.problems, &to.problems) {
+        if !absent(from, package) && absent(to, package) {
+            // It was removed, with its problems.
+            continue;
+        }
         for (code, sides) in both(before.unwrap_or(&none), after.unwrap_or(&none)) {
             let kind = match sides {
                 (None, Some(_)) => Kind::ProblemFound,
@@ -272,8 +276,7 @@ impl Changes {
         for bundle in before.entries.difference(&after.entries) {
             self.push(entry(Kind::EntryRemoved, bundle));
         }
-        // Other entries have other edges.
-        if before.entries == after.entries && before.edges != after.edges {
+        if before.has_other_edges(after) {
             self.push(of_channel(Kind::UpgradeEdgesChanged, package, name));
         }
         self.deprecation(
@@ -369,6 +372,7 @@ mod tests {
             head: "a.v1".into(),
             entries: BTreeSet::from(["a.v1".into()]),
             edges: "e1".into(),
+            entry_edges: "0123456789ab".into(),
             deprecation: None,
         };
         let package = PackageOutline {
@@ -452,6 +456,45 @@ mod tests {
         assert_eq!(counts(&back)[&Kind::BundleRemoved], 1);
         assert_eq!(counts(&back)[&Kind::EntryRemoved], 1);
         assert_eq!(counts(&back)[&Kind::DeprecationLifted], 1);
+    }
+
+    #[test]
+    fn edges_of_entries_that_stay_are_compared_also_beside_other_entries() {
+        let channel = |entries: &[(&str, &str)]| {
+            let mut outline = outline();
+            let a = outline.packages.get_mut("a").unwrap();
+            let stable = a.channels.get_mut("stable").unwrap();
+            stable.entries = entries.iter().map(|(name, _)| (*name).to_owned()).collect();
+            stable.entry_edges = entries.iter().map(|(_, edges)| *edges).collect();
+            stable.edges.clone_from(&stable.entry_edges);
+            outline
+        };
+        let before = channel(&[("a.v1", "111111111111"), ("a.v2", "222222222222")]);
+        for (entries, expected) in [
+            (&[("a.v1", "111111111111")][..], 0),
+            (&[("a.v1", "11111111111f")], 1),
+            (&[("a.v2", "222222222222"), ("a.v3", "111111111111")], 0),
+            (&[("a.v2", "111111111111"), ("a.v3", "222222222222")], 1),
+            (&[("a.v1", "111111111111"), ("a.v2", "22222222222f")], 1),
+            // An outline of an earlier version.
+            (&[("a.v1", "")], 0),
+        ] {
+            for (from, to) in [(&before, &channel(entries)), (&channel(entries), &before)] {
+                let counts = counts(&changes(from, to));
+                let found = counts.get(&Kind::UpgradeEdgesChanged).copied();
+                assert_eq!(found.unwrap_or(0), expected, "{entries:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn problems_of_a_removed_package_are_not_solved() {
+        let from = outline();
+        let mut to = outline();
+        to.packages.remove("a");
+        to.problems = BTreeMap::new();
+        let found = changes(&from, &to);
+        assert_eq!(found, [change(Kind::PackageRemoved, "a")]);
     }
 
     #[test]

@@ -132,9 +132,10 @@ pub(super) struct PairArguments {
 impl PairArguments {
     /// Starts the log and loads the files of both catalogs.
     pub(super) fn load(self, environment: &Environment) -> Result<[Catalog; 2], Failure> {
+        let (from, to) = (&self.from, &self.to);
         let inputs = [
-            self.source.input(&self.from, environment)?,
-            self.source.input(&self.to, environment)?,
+            self.source.input_beside(from, to, environment)?,
+            self.source.input_beside(to, from, environment)?,
         ];
         if inputs.iter().all(|input| matches!(input, Input::Stdin)) {
             return Err(Failure::usage(anyhow!(
@@ -199,6 +200,24 @@ impl InputArguments {
 }
 
 impl SourceArguments {
+    /// The location that one of two texts means: the configuration file may be meant for the
+    /// other one alone.
+    fn input_beside(
+        &self,
+        text: &str,
+        other: &str,
+        environment: &Environment,
+    ) -> Result<Input, Failure> {
+        if self.config.is_some() && !is_name(text) && is_name(other) {
+            let alone = Self {
+                config: None,
+                kube_version: self.kube_version.clone(),
+            };
+            return alone.input(text, environment);
+        }
+        self.input(text, environment)
+    }
+
     /// The location that a text means.
     fn input(&self, text: &str, environment: &Environment) -> Result<Input, Failure> {
         if let Ok(WrittenSource::Template(template)) = text.parse() {
@@ -222,6 +241,11 @@ impl SourceArguments {
             (found, _) => found.map_err(Failure::usage),
         }
     }
+}
+
+/// Whether a text can be the name of a configured catalog.
+fn is_name(text: &str) -> bool {
+    text.parse::<CatalogName>().is_ok()
 }
 
 /// The image for the version of Kubernetes in the arguments or the environment.

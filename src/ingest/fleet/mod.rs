@@ -9,7 +9,8 @@
 //! `share` brings a revision or an image to the others, `restore` does so again for lost
 //! objects, and `receive` brings shared files to the clients of this replica, once they are
 //! `opened`, after growing `pauses` where that fails. The holder of a lease receives its own publications like everybody else.
-//! `replaced` brings images that others have shown before. `format` reads what another
+//! `replaced` brings images that others have shown before, and `missed_outlines` what the
+//! history lacks. `format` reads what another
 //! version has shared. `turn` says when all serve an announced revision, which `moments` tells
 //! without the database. `visit` publishes for a command that serves nobody. `sources` names the revisions of which curated
 //! catalogs are made, and `upkeep` runs the tasks that belong to no single catalog.
@@ -20,6 +21,7 @@ mod fleet_metrics;
 mod format;
 mod giving_up;
 mod membership;
+mod missed_outlines;
 mod moments;
 mod opened;
 mod pauses;

@@ -118,9 +118,11 @@ impl Fleet {
         let strays = self.mark_strays().await;
         let removed = self.remove_marked().await;
         let moments = self.remove_moments().await;
+        let probes = self.remove_probes().await;
         collected.strays = strays?;
         collected.objects = removed?;
         moments?;
+        probes?;
         // Last: what failed is tried again before another week has passed.
         let listed = sqlx::query("UPDATE fleet SET listed = clock_timestamp()");
         self.execute("note the list of the bucket", listed).await?;

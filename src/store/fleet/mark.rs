@@ -2,6 +2,7 @@
 //! the bucket in turn, so that an empty place is not taken for it.
 
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use sqlx::Row as _;
@@ -9,11 +10,14 @@ use sqlx::Row as _;
 use crate::objects::Put;
 use crate::store::fleet::error::FleetError;
 use crate::store::fleet::pool::Fleet;
+use crate::store::sql::unix_of_time;
 
 /// The object that names the fleet of a bucket.
 const MARK: &str = "fleet";
 /// The object that is written and removed to see whether that is allowed.
 const PROBE: &str = "probe";
+/// The seconds after which a check is over for certain, also where clocks differ.
+const CHECK_IS_OVER: u64 = 24 * 60 * 60;
 
 impl Fleet {
     /// Checks that the bucket is of this fleet and can be used. The first replica writes
@@ -63,14 +67,28 @@ impl Fleet {
     /// Likewise.
     pub async fn try_bucket(&self, id: &str) -> Result<(), FleetError> {
         self.compare_bucket(id).await?;
-        // Several checks may run at a time, so each has an object of its own.
-        let key = format!("{PROBE}-{:016x}", fastrand::u64(..));
+        let key = probe_key(unix_of_time(SystemTime::now()));
         self.bucket.put(&key, Bytes::new(), Put::Replace).await?;
         let tried = self.try_object(&key).await;
         // It is removed in any case, and its own problem comes first.
         let removed = self.bucket.delete(&key).await;
         tried?;
         Ok(removed?)
+    }
+
+    /// Removes the objects of checks that were killed.
+    ///
+    /// # Errors
+    /// The first one.
+    pub(super) async fn remove_probes(&self) -> Result<(), FleetError> {
+        let now = unix_of_time(SystemTime::now());
+        let mut pages = self.bucket.list(PROBE);
+        while let Some(keys) = pages.next().await? {
+            for key in keys.iter().filter(|key| is_abandoned(key, now)) {
+                self.bucket.delete(key).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks that an object that is there is kept and listed.
@@ -176,4 +194,40 @@ impl Fleet {
 
 fn mark(id: &str) -> Bytes {
     Bytes::from(format!("{id}\n"))
+}
+
+/// The object of a check that begins now, in seconds since 1970. Several checks may run at a
+/// time, so each has its own.
+fn probe_key(now: u64) -> String {
+    format!("{PROBE}-{now}-{:016x}", fastrand::u64(..))
+}
+
+/// Whether a check has left this object. Clocks may differ by hours.
+fn is_abandoned(key: &str, now: u64) -> bool {
+    let begun = key.strip_prefix(PROBE).and_then(|key| {
+        let (begun, _) = key.strip_prefix('-')?.split_once('-')?;
+        begun.parse::<u64>().ok()
+    });
+    begun.is_some_and(|begun| now.abs_diff(begun) > CHECK_IS_OVER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_of_a_check_is_removed_once_the_check_cannot_run_any_more() {
+        let now = 1_800_000_000;
+        let key = probe_key(now);
+        for (later, expected) in [
+            (0, false),
+            (CHECK_IS_OVER, false),
+            (CHECK_IS_OVER + 1, true),
+        ] {
+            assert_eq!(is_abandoned(&key, now + later), expected, "{later}");
+        }
+        for other in [MARK, PROBE, "probe-", "probe-1", "probe-x-1", "probes-1-1"] {
+            assert!(!is_abandoned(other, now), "{other}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! Outlines are files named after the content, so that a content that comes back
 //! needs no second one. They are written before the rows that name them.
 
+mod missing;
 mod outline_file;
 mod recording;
 mod trim;

@@ -168,11 +168,17 @@ impl Store {
     }
 }
 
-fn compared(before: &Outline, now: &Outline) -> RecordedChanges {
+pub(super) fn compared(before: &Outline, now: &Outline) -> RecordedChanges {
     let mut first = changes(before, now);
     let counts = counts(&first);
     first.truncate(MAX_CHANGES);
     RecordedChanges { counts, first }
+}
+
+/// The columns `changed` and `changes` of a row.
+pub(super) fn told(changes: &RecordedChanges) -> Result<(i64, String), StoreError> {
+    let json = serde_json::to_string(changes).map_err(StoreError::encode("changes"))?;
+    Ok((signed(changes.total() as u64), json))
 }
 
 /// Adds a revision that was found without a database, if its outline is kept, so that
@@ -198,8 +204,7 @@ async fn insert_row(
     before: Option<i64>,
     update: Option<&RecordedChanges>,
 ) -> Result<(), StoreError> {
-    let total = update.map(|one| signed(one.total() as u64));
-    let json = update.map(serde_json::to_string).transpose();
+    let (total, json) = update.map(told).transpose()?.unzip();
     let counts = &published.counts;
     let statement = sqlx::query(
         "INSERT INTO history (revision, catalog, source, digest, content, before,
@@ -219,7 +224,7 @@ async fn insert_row(
     .bind(signed(counts.bundles))
     .bind(signed(counts.quarantined))
     .bind(total)
-    .bind(json.map_err(StoreError::encode("changes"))?);
+    .bind(json);
     sql::execute(&mut **transaction, "record the history", statement).await
 }
 

@@ -390,6 +390,11 @@ fn a_collection_removes_what_was_replaced_and_nothing_else() {
     let own = before.iter().find(|key| key.contains("sha256/")).unwrap();
     let (name, _) = own.rsplit_once('-').unwrap();
     shared.objects.copy(own, &format!("{name}-999999"));
+    // A check that was killed long ago has left its object.
+    let prefix = own.split_once("sha256/").unwrap().0;
+    shared
+        .objects
+        .copy(own, &format!("{prefix}probe-1700000000-0123456789abcdef"));
     assert_eq!(collect(&shared).strays, 0, "it is too early");
     shared
         .postgres

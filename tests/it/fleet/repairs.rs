@@ -288,6 +288,49 @@ fn a_start_serves_what_clients_saw_though_an_outline_of_the_history_could_not_be
 }
 
 #[test]
+fn changes_are_told_once_the_bucket_gives_the_outlines_that_a_replica_lacks() {
+    let Some(Following {
+        shared,
+        upstream,
+        replicas: mut before,
+        ..
+    }) = Following::start_alone(1)
+    else {
+        return;
+    };
+    for package in ["second", "third"] {
+        let image = push(&upstream, package);
+        until_all_at(&mut before, "a", &image.digest());
+    }
+    let outline = "SELECT encode(digest, 'hex') FROM history ORDER BY revision LIMIT 1 OFFSET 1";
+    let outline: &'static str = shared.postgres.ask(outline).leak();
+    assert!(!outline.is_empty());
+    shared.objects.lie(|lies| lies.busy = Some(outline));
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut late = replicas(&shared, &config, 1);
+    let late = &mut late[0];
+    let told = |replica: &mut Almanac| {
+        let reply = replica.http("/catalogs/a/api/v1/revisions");
+        let list: serde_json::Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let revisions = list["items"].as_array().cloned().unwrap_or_default();
+        let changes = revisions.iter().map(|one| one["changes"].as_u64());
+        changes.collect::<Vec<_>>()
+    };
+    // Neither it nor the next one can be compared without it.
+    until("the history", || told(late) == [None, None, None]);
+    late.program.wait_for_log("the outline", |log| {
+        log.contains("the history has no outline of this revision yet")
+    });
+    // Also after a restart, when its row is known already.
+    late.program.kill9();
+    late.program.restart();
+    shared.objects.behave();
+    until("the changes", || told(late) == told(&mut before[0]));
+    assert_eq!(told(late)[2], None, "the first revision has no changes");
+    assert!(told(late)[0].is_some_and(|changes| changes > 0));
+}
+
+#[test]
 fn replicas_go_on_when_the_row_of_the_fleet_is_back() {
     let Some(Following {
         shared,

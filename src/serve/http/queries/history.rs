@@ -222,15 +222,21 @@ fn find<'a>(
     text: &str,
     history: &'a [HistoryEntry],
 ) -> Result<&'a HistoryEntry, Problem> {
-    let found = if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        history.iter().find(|one| one.revision.to_string() == text)
+    let unknown = "is no revision of this catalog";
+    let (found, absent) = if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let mut history = history.iter();
+        (
+            history.find(|one| one.revision.to_string() == text),
+            unknown,
+        )
     } else if text.starts_with("sha256:") {
-        history
-            .iter()
-            .find(|one| one.digest.to_string() == text || one.content.to_string() == text)
+        let is_meant =
+            |one: &&HistoryEntry| one.digest.to_string() == text || one.content.to_string() == text;
+        (history.iter().find(is_meant), unknown)
     } else {
         let time = moment(parameter, text)?;
-        history.iter().find(|one| one.committed <= time)
+        let found = history.iter().find(|one| one.committed <= time);
+        (found, "is before the history of this catalog begins")
     };
     found.ok_or_else(|| {
         let kept = match (history.last(), history.first()) {
@@ -244,10 +250,7 @@ fn find<'a>(
             ),
             _ => "the history has no revision yet".to_owned(),
         };
-        let detail = format!(
-            "{parameter} {:?} is no revision of this catalog; {kept}",
-            cut(text)
-        );
+        let detail = format!("{parameter} {:?} {absent}; {kept}", cut(text));
         Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail)
     })
 }

@@ -1,6 +1,9 @@
 //! Brings what the fleet has published to the clients of this replica: fetches it,
 //! leaves a receipt, and turns to it at the moment at which all do.
 
+mod prepare;
+mod record;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,18 +15,16 @@ use tracing::Instrument as _;
 use crate::ingest::catalog_metrics::announce;
 use crate::ingest::context::PassContext;
 use crate::ingest::fleet::fleet_metrics;
-use crate::ingest::fleet::format::fetch_or_build;
 use crate::ingest::fleet::membership::Track;
-use crate::ingest::fleet::moments::{self, unless_turned};
+use crate::ingest::fleet::moments::unless_turned;
 use crate::ingest::fleet::opened::Opened;
 use crate::ingest::fleet::pauses::Pauses;
 use crate::ingest::fleet::replaced::{PULLS, bring_replaced, patience};
 use crate::ingest::fleet::track_state::{TrackState, Waiting};
-use crate::ingest::fleet::turn::{NOTICE, look_again, notice};
+use crate::ingest::fleet::turn::NOTICE;
 use crate::ingest::followed::Followed;
-use crate::ingest::{history, pass_events};
 use crate::snapshot::{FIRST_ANSWER, ImagePublisher, Publisher, Repair};
-use crate::store::fleet::{FileLimit, FleetError, Generation, GenerationId, Lease, Turn};
+use crate::store::fleet::{FleetError, Generation, GenerationId};
 
 /// How long a replica with nothing to serve waits for the first pass of another one.
 const FIRST_PASS: Duration = Duration::from_mins(1);
@@ -57,6 +58,8 @@ struct Receiver {
     is_recorded: bool,
     /// Brings images that others have shown while this replica was away.
     bringing: Option<AbortOnDropHandle<()>>,
+    /// Brings outlines that the bucket did not give.
+    outlines: Option<AbortOnDropHandle<()>>,
 }
 
 /// Serves what the fleet has published of a catalog, until it is stopped.
@@ -85,6 +88,7 @@ pub async fn receive(
         failure: None,
         is_recorded: true,
         bringing: None,
+        outlines: None,
     };
     let receiving = async {
         let mut states = receiver.track.subscribe();
@@ -239,29 +243,6 @@ impl Receiver {
         }
     }
 
-    /// Tells webhooks of a revision that an import has published, if that is for this
-    /// replica to do: the import has ended, and may not reach their receivers.
-    async fn tell_webhooks(&self, state: &TrackState) -> Result<(), FleetError> {
-        let shown = self.shown.as_ref().filter(|_| self.is_recorded);
-        let (Some(turned), Some(shown), Some(lease)) = (&state.turned, shown, state.lease) else {
-            return Ok(());
-        };
-        if !turned.untold || !shown.generation.is_same(turned) {
-            return Ok(());
-        }
-        let (fleet, revision) = (self.track.membership().fleet(), &shown.revision);
-        if fleet.claim_event(lease, revision.id).await? {
-            let entry = history::published(&self.context, revision).await;
-            pass_events::published(&self.context, revision, entry.as_ref());
-        }
-        self.track.update(|state| {
-            if let Some(now) = state.turned.as_mut().filter(|now| now.is_same(turned)) {
-                now.untold = false;
-            }
-        });
-        Ok(())
-    }
-
     /// Whether clients see a generation, and its image is whole.
     fn is_shown(&self, generation: &Generation) -> bool {
         let shown = self.shown.as_ref();
@@ -288,128 +269,6 @@ impl Receiver {
 
     fn moment(&self, time: i64) -> Option<Instant> {
         self.track.membership().moment(time)
-    }
-
-    /// Removes revisions of passes that failed, and those that were replaced before
-    /// clients saw them.
-    async fn tidy(&self) -> Result<(), FleetError> {
-        let Some(shown) = self.shown.as_ref().filter(|_| self.is_recorded) else {
-            return Ok(());
-        };
-        let states = self.track.subscribe();
-        let next = self.next.as_ref().map(|next| next.revision.id);
-        let is_spare = |id| {
-            let state = states.borrow();
-            let known = [&state.turned, &state.pending].into_iter().flatten();
-            let mut needed = known.map(|one| one.revision).chain(next);
-            !state.passing && !needed.any(|needed| needed == id)
-        };
-        let store = &self.context.store;
-        Ok(store.retire_spare(&shown.revision, is_spare).await?)
-    }
-
-    /// Fetches what is announced, and sets its moment if that is for this replica to do.
-    async fn prepare(&mut self, state: &TrackState) -> Result<Option<Duration>, FleetError> {
-        let Some(pending) = &state.pending else {
-            self.preparing.end();
-            return Ok(None);
-        };
-        let seen = self.announced.filter(|(id, _)| *id == pending.id);
-        let (_, since) = *self
-            .announced
-            .insert(seen.unwrap_or((pending.id, Instant::now())));
-        if let Some(left) = self.preparing.left(pending.id, Instant::now()) {
-            return Ok(Some(left));
-        }
-        let opened = self.open(pending, false).await;
-        opened.inspect_err(|error| self.preparing.fail(pending.id, error, Instant::now()))?;
-        self.preparing.end();
-        let announcing = self.leave_receipt(pending, state.lease, since);
-        let left = unless_turned(&self.track, state, announcing).await;
-        // The next step turns.
-        left.unwrap_or(Ok(None))
-    }
-
-    /// Tells the others that a generation is open here, and sets its moment if that is for
-    /// this replica to do.
-    async fn leave_receipt(
-        &self,
-        pending: &Generation,
-        lease: Option<Lease>,
-        since: Instant,
-    ) -> Result<Option<Duration>, FleetError> {
-        let membership = self.track.membership();
-        let look = Some(look_again(since.elapsed()));
-        let Some(me) = membership.me() else {
-            return Ok(look);
-        };
-        let fleet = membership.fleet();
-        let Some(lease) = lease else {
-            // Again later: it gets lost where this replica joins anew or the database
-            // loses commits.
-            fleet.leave_receipt(me, pending.id).await?;
-            self.track.wait_for(Some(Waiting::Holder));
-            return Ok(Some(RETRY));
-        };
-        let prepared = fleet.prepared(me, pending.id, membership.silences());
-        let prepared = prepared.await?;
-        self.track.wait_for(Some(Waiting::Replicas {
-            having: prepared.having,
-            replicas: prepared.replicas,
-        }));
-        if !prepared.mine {
-            fleet.leave_receipt(me, pending.id).await?;
-            return Ok(look);
-        }
-        let notice = |prepared| notice(prepared, since.elapsed());
-        if notice(prepared).is_none() {
-            return Ok(look);
-        }
-        let turned = fleet.turn(lease, pending.id, membership.silences(), notice);
-        match turned.await? {
-            Turn::Waits => return Ok(look),
-            Turn::Set { flips, .. } => {
-                moments::tell(membership, pending, flips);
-                tracing::debug!(generation = pending.id.number, "the moment is set");
-            }
-            Turn::Over => {}
-        }
-        membership.nudge();
-        // Should the answer get lost, it is looked at again.
-        Ok(Some(RETRY))
-    }
-
-    /// Fetches and opens a generation, unless it is open; a `fresh` one in any case. No
-    /// client sees it yet, but its image can be pulled by digest.
-    async fn open(&mut self, generation: &Generation, fresh: bool) -> Result<(), FleetError> {
-        if let Some(next) = &mut self.next
-            && next.generation.is_same(generation)
-            && !fresh
-        {
-            next.generation = generation.clone();
-            self.track.opened(generation.id);
-            return Ok(());
-        }
-        self.track.wait_for(Some(Waiting::Files));
-        let store = &self.context.store;
-        let fleet = self.track.membership().fleet();
-        let disk = (store, Some(&self.context.read_permits));
-        let name = &self.followed.name;
-        let limit = FileLimit::of(&self.context.limits);
-        let fetched = fetch_or_build(fleet, disk, limit, (name, generation), fresh).await?;
-        let served = self.publisher.snapshot();
-        let is_served = served.is_some_and(|served| {
-            let served = served.revision();
-            !fresh && served.id == fetched.revision.id && served.content == fetched.revision.content
-        });
-        let opened = Opened::of(store, generation, fetched, is_served).await?;
-        if let Some(image) = &opened.image {
-            self.images.prepare(Arc::clone(&image.image));
-        }
-        tracing::debug!(generation = generation.id.number, "opened");
-        self.track.opened(generation.id);
-        self.next = Some(opened);
-        Ok(())
     }
 
     /// Shows clients what is open.
@@ -459,31 +318,5 @@ impl Receiver {
                 "serving a new revision of the fleet",
             );
         }
-    }
-
-    /// Makes what clients see what a start serves.
-    async fn record(&mut self, state: &TrackState) -> Result<(), FleetError> {
-        let Some(shown) = self.shown.as_ref().filter(|_| !self.is_recorded) else {
-            return Ok(());
-        };
-        let (store, revision) = (&self.context.store, &shown.revision);
-        let kept = *self.context.history.borrow();
-        let most = kept.revisions.saturating_add(kept.days);
-        let fleet = self.track.membership().fleet();
-        // What it has missed, before the current one.
-        let missed = fleet.fetch_history(store, &revision.catalog, revision.id, most);
-        let Some(missed) = unless_turned(&self.track, state, missed).await else {
-            // What is turned to next is recorded soon.
-            return Ok(());
-        };
-        missed?;
-        store.serve(revision).await?;
-        let own_image = shown.image.as_ref();
-        if let Some(image) = own_image.filter(|image| image.revision == revision.id) {
-            store.record_image(revision.id, &image.record).await?;
-        }
-        history::trim(&self.context, revision).await;
-        self.is_recorded = true;
-        Ok(())
     }
 }

@@ -1,0 +1,84 @@
+//! Makes what clients see what a start serves.
+
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
+
+use crate::ingest::fleet::missed_outlines::bring_outlines;
+use crate::ingest::fleet::moments::unless_turned;
+use crate::ingest::fleet::receive::Receiver;
+use crate::ingest::fleet::track_state::TrackState;
+use crate::ingest::{history, pass_events};
+use crate::store::fleet::FleetError;
+
+impl Receiver {
+    /// Makes what clients see what a start serves.
+    pub(super) async fn record(&mut self, state: &TrackState) -> Result<(), FleetError> {
+        let Some(shown) = self.shown.as_ref().filter(|_| !self.is_recorded) else {
+            return Ok(());
+        };
+        let (store, revision) = (&self.context.store, &shown.revision);
+        let kept = *self.context.history.borrow();
+        let most = kept.revisions.saturating_add(kept.days);
+        let fleet = self.track.membership().fleet();
+        // What it has missed, before the current one.
+        let missed = fleet.fetch_history(store, &revision.catalog, revision.id, most);
+        let Some(missed) = unless_turned(&self.track, state, missed).await else {
+            // What is turned to next is recorded soon.
+            return Ok(());
+        };
+        missed?;
+        store.serve(revision).await?;
+        let own_image = shown.image.as_ref();
+        if let Some(image) = own_image.filter(|image| image.revision == revision.id) {
+            store.record_image(revision.id, &image.record).await?;
+        }
+        history::trim(&self.context, revision).await;
+        self.is_recorded = true;
+        let catalog = revision.catalog.clone();
+        let outlines = bring_outlines(self.context.clone(), self.track.clone(), catalog);
+        let outlines = tokio::spawn(outlines.in_current_span());
+        self.outlines = Some(AbortOnDropHandle::new(outlines));
+        Ok(())
+    }
+
+    /// Tells webhooks of a revision that an import has published, if that is for this
+    /// replica to do: the import has ended, and may not reach their receivers.
+    pub(super) async fn tell_webhooks(&self, state: &TrackState) -> Result<(), FleetError> {
+        let shown = self.shown.as_ref().filter(|_| self.is_recorded);
+        let (Some(turned), Some(shown), Some(lease)) = (&state.turned, shown, state.lease) else {
+            return Ok(());
+        };
+        if !turned.untold || !shown.generation.is_same(turned) {
+            return Ok(());
+        }
+        let (fleet, revision) = (self.track.membership().fleet(), &shown.revision);
+        if fleet.claim_event(lease, revision.id).await? {
+            let entry = history::published(&self.context, revision).await;
+            pass_events::published(&self.context, revision, entry.as_ref());
+        }
+        self.track.update(|state| {
+            if let Some(now) = state.turned.as_mut().filter(|now| now.is_same(turned)) {
+                now.untold = false;
+            }
+        });
+        Ok(())
+    }
+
+    /// Removes revisions of passes that failed, and those that were replaced before
+    /// clients saw them.
+    pub(super) async fn tidy(&self) -> Result<(), FleetError> {
+        let Some(shown) = self.shown.as_ref().filter(|_| self.is_recorded) else {
+            return Ok(());
+        };
+        let states = self.track.subscribe();
+        let next = self.next.as_ref().map(|next| next.revision.id);
+        let is_spare = |id| {
+            let state = states.borrow();
+            let known = [&state.turned, &state.pending].into_iter().flatten();
+            let mut needed = known.map(|one| one.revision).chain(next);
+            !state.passing && !needed.any(|needed| needed == id)
+        };
+        let store = &self.context.store;
+        Ok(store.retire_spare(&shown.revision, is_spare).await?)
+    }
+}

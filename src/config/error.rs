@@ -369,8 +369,9 @@ fn with_similar(message: &str) -> String {
 fn with_plain_number(message: &str) -> String {
     let (start, expected) = message.rsplit_once("expected ").unwrap_or_default();
     let plain = match expected {
-        "a nonzero u32" | "a nonzero u64" | "a nonzero usize" => "a whole number above 0",
-        "u16" | "u32" | "u64" | "usize" => "a whole number",
+        "a nonzero u32" => "a whole number from 1 to 4294967295",
+        "a nonzero u64" | "a nonzero usize" => "a whole number from 1",
+        "u64" | "usize" => "a whole number from 0",
         _ => return message.to_owned(),
     };
     format!("{start}expected {plain}")
@@ -416,15 +417,19 @@ mod tests {
         for (text, expected) in [
             (
                 "[history]\nrevisions = 0",
-                "invalid value: integer `0`, expected a whole number above 0",
+                "invalid value: integer `0`, expected a whole number from 1 (",
             ),
             (
                 "[history]\nrevisions = \"ten\"",
-                "invalid type: string \"ten\", expected a whole number above 0",
+                "invalid type: string \"ten\", expected a whole number from 1 (",
+            ),
+            (
+                "[registries]\nattempts = 5000000000",
+                "invalid value: integer `5000000000`, expected a whole number from 1 to 4294967295",
             ),
             (
                 "[history]\ndays = -1",
-                "invalid value: integer `-1`, expected a whole number (",
+                "invalid value: integer `-1`, expected a whole number from 0 (",
             ),
         ] {
             let error = toml::from_str::<Settings>(text).unwrap_err();

@@ -208,14 +208,17 @@ impl SourceArguments {
         other: &str,
         environment: &Environment,
     ) -> Result<Input, Failure> {
-        if self.config.is_some() && !is_name(text) && is_name(other) {
+        let is_name = |text: &str| text.parse::<CatalogName>().is_ok();
+        let found = self.input(text, environment);
+        let may_be_source = !is_name(text) || Path::new(text).exists();
+        if found.is_err() && self.config.is_some() && may_be_source && is_name(other) {
             let alone = Self {
                 config: None,
                 kube_version: self.kube_version.clone(),
             };
             return alone.input(text, environment);
         }
-        self.input(text, environment)
+        found
     }
 
     /// The location that a text means.
@@ -241,11 +244,6 @@ impl SourceArguments {
             (found, _) => found.map_err(Failure::usage),
         }
     }
-}
-
-/// Whether a text can be the name of a configured catalog.
-fn is_name(text: &str) -> bool {
-    text.parse::<CatalogName>().is_ok()
 }
 
 /// The image for the version of Kubernetes in the arguments or the environment.

@@ -11,10 +11,14 @@ use crate::name::CatalogName;
 pub(super) async fn bring_outlines(context: PassContext, track: Track, catalog: CatalogName) {
     let fleet = track.membership().fleet();
     let mut failures = 0;
-    while let Err(error) = fleet.fetch_missed_outlines(&context.store, &catalog).await {
-        fleet_metrics::failed(&error);
-        tracing::debug!(%error, "outlines of the history are fetched later");
+    while let Err(error) = fleet.complete_history(&context.store, &catalog).await {
         failures += 1;
+        if failures == 1 {
+            fleet_metrics::failed(&error);
+            tracing::warn!(%error, "the history lacks outlines, which are fetched again");
+        } else {
+            tracing::debug!(%error, "the history still lacks outlines");
+        }
         tokio::time::sleep(retry::retry(failures, None, None)).await;
     }
 }

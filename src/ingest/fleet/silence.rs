@@ -25,6 +25,8 @@ pub(super) struct Silence {
 struct Ended {
     /// When the first of them ended.
     first: Instant,
+    /// When the first ended of all that followed on each other, however long ago.
+    begun: Instant,
     /// When the last one did.
     last: Instant,
     /// What the database's clock showed before the first.
@@ -36,11 +38,11 @@ impl Silence {
     pub(super) fn beat(&mut self, now: Instant, shown: i64) {
         if self.is_silent(now, shown) {
             let before = self.last.map_or(0, |(_, before)| before);
-            let earlier = self
-                .ended
-                .filter(|ended| now - ended.last < RETURN && now - ended.first < CHAIN);
+            let previous = self.ended.filter(|ended| now - ended.last < RETURN);
+            let earlier = previous.filter(|ended| now - ended.first < CHAIN);
             self.ended = Some(Ended {
                 first: earlier.map_or(now, |ended| ended.first),
+                begun: previous.map_or(now, |ended| ended.begun),
                 last: now,
                 before: earlier.map_or(before, |ended| ended.before.min(before)),
             });
@@ -48,9 +50,11 @@ impl Silence {
         self.last = Some((now, shown));
     }
 
-    /// Whether replicas that live may not have beaten since the last silence.
+    /// Whether replicas that live may not have beaten since the last silence. While the database
+    /// stays slow, each beat ends a silence: whoever lives has beaten meanwhile.
     pub(super) fn has_just_ended(&self, now: Instant) -> bool {
-        self.ended.is_some_and(|ended| now - ended.last < RETURN)
+        self.ended
+            .is_some_and(|ended| now - ended.last < RETURN && now - ended.begun < CHAIN)
     }
 
     /// The silences after which replicas that live may not have beaten.
@@ -121,6 +125,12 @@ mod tests {
         }
         let lived_at = silence.silences(at(120)).lived_at.unwrap();
         assert!(lived_at >= 1050 * SECOND, "{lived_at}");
+        // Nor does a replica without others wait for them for ever.
+        assert!(!silence.has_just_ended(at(121)));
+        silence.beat(at(123), 1123 * SECOND);
+        silence.beat(at(126), 1126 * SECOND);
+        silence.beat(at(140), 1140 * SECOND);
+        assert!(silence.has_just_ended(at(141)), "this one is another");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! the bucket in turn, so that an empty place is not taken for it.
 
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
 
 use bytes::Bytes;
 use sqlx::Row as _;
@@ -10,14 +9,14 @@ use sqlx::Row as _;
 use crate::objects::Put;
 use crate::store::fleet::error::FleetError;
 use crate::store::fleet::pool::Fleet;
-use crate::store::sql::unix_of_time;
 
 /// The object that names the fleet of a bucket.
 const MARK: &str = "fleet";
-/// The object that is written and removed to see whether that is allowed.
+/// The object that is written and removed to see whether that is allowed. Those of checks
+/// begin with it.
 const PROBE: &str = "probe";
-/// The seconds after which a check is over for certain, also where clocks differ.
-const CHECK_IS_OVER: u64 = 24 * 60 * 60;
+/// The seconds after which a check is over for certain.
+const CHECK_IS_OVER: i64 = 24 * 60 * 60;
 
 impl Fleet {
     /// Checks that the bucket is of this fleet and can be used. The first replica writes
@@ -67,7 +66,7 @@ impl Fleet {
     /// Likewise.
     pub async fn try_bucket(&self, id: &str) -> Result<(), FleetError> {
         self.compare_bucket(id).await?;
-        let key = probe_key(unix_of_time(SystemTime::now()));
+        let key = probe_key(self.now().await?);
         self.bucket.put(&key, Bytes::new(), Put::Replace).await?;
         let tried = self.try_object(&key).await;
         // It is removed in any case, and its own problem comes first.
@@ -81,7 +80,7 @@ impl Fleet {
     /// # Errors
     /// The first one.
     pub(super) async fn remove_probes(&self) -> Result<(), FleetError> {
-        let now = unix_of_time(SystemTime::now());
+        let now = self.now().await?;
         let mut pages = self.bucket.list(PROBE);
         while let Some(keys) = pages.next().await? {
             for key in keys.iter().filter(|key| is_abandoned(key, now)) {
@@ -89,6 +88,13 @@ impl Fleet {
             }
         }
         Ok(())
+    }
+
+    /// The time of the database, in seconds since 1970: clocks of replicas may differ.
+    async fn now(&self) -> Result<i64, FleetError> {
+        let query = sqlx::query("SELECT extract(epoch FROM clock_timestamp())::bigint AS now");
+        let row = self.find("ask for the time", query).await?;
+        Ok(row.ok_or(FleetError::NoFleet)?.get("now"))
     }
 
     /// Checks that an object that is there is kept and listed.
@@ -196,19 +202,18 @@ fn mark(id: &str) -> Bytes {
     Bytes::from(format!("{id}\n"))
 }
 
-/// The object of a check that begins now, in seconds since 1970. Several checks may run at a
-/// time, so each has its own.
-fn probe_key(now: u64) -> String {
+/// The object of a check that begins now. Several checks may run at a time, so each has its own.
+fn probe_key(now: i64) -> String {
     format!("{PROBE}-{now}-{:016x}", fastrand::u64(..))
 }
 
-/// Whether a check has left this object. Clocks may differ by hours.
-fn is_abandoned(key: &str, now: u64) -> bool {
+/// Whether a check has left this object.
+fn is_abandoned(key: &str, now: i64) -> bool {
     let begun = key.strip_prefix(PROBE).and_then(|key| {
         let (begun, _) = key.strip_prefix('-')?.split_once('-')?;
-        begun.parse::<u64>().ok()
+        begun.parse::<i64>().ok()
     });
-    begun.is_some_and(|begun| now.abs_diff(begun) > CHECK_IS_OVER)
+    begun.is_some_and(|begun| now.saturating_sub(begun) > CHECK_IS_OVER)
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@ impl Fleet {
     /// store; of many, the last ones.
     ///
     /// # Errors
-    /// When the database does not answer. An outline that cannot be fetched is left to
-    /// [`Fleet::fetch_missed_outlines`]: what clients see has to be what a start serves,
-    /// whether the bucket answers or not.
+    /// When the database does not answer. Outlines that cannot be fetched are left to
+    /// [`Fleet::complete_history`]: what clients see has to be what a start serves, whether
+    /// the bucket answers or not.
     pub async fn fetch_history(
         &self,
         store: &Store,
@@ -39,21 +39,15 @@ impl Fleet {
             .bind(before.0)
             .bind(i64::try_from(most).unwrap_or(i64::MAX));
         let rows = self.rows("read the history", query).await?;
-        let mut missed = Vec::with_capacity(rows.len());
-        for row in rows.iter().rev() {
-            let Some(one) = past(row) else {
-                continue;
-            };
-            if let Err(error) = self.fetch_outline(store, row, &one).await? {
-                tracing::warn!(
-                    revision = %one.id, %error,
-                    "the history has no outline of this revision yet, so its changes are told later"
-                );
-            }
-            missed.push(one);
+        if let Err(error) = self.fetch_outlines(store, &rows).await {
+            tracing::warn!(
+                %error,
+                "the history lacks outlines of revisions, so some changes are told later"
+            );
         }
-        if !missed.is_empty() {
-            store.add_past(catalog, &missed).await?;
+        let past: Vec<_> = rows.iter().rev().filter_map(past).collect();
+        if !past.is_empty() {
+            store.add_past(catalog, &past).await?;
         }
         Ok(())
     }
@@ -62,12 +56,19 @@ impl Fleet {
     /// that were not told without them.
     ///
     /// # Errors
-    /// The first one, after each outline was tried.
-    pub async fn fetch_missed_outlines(
+    /// The first one. What is there by then is told all the same.
+    pub async fn complete_history(
         &self,
         store: &Store,
         catalog: &CatalogName,
     ) -> Result<(), FleetError> {
+        let fetched = self.fetch_missing(store, catalog).await;
+        // Always: an outline may have come with another revision of the same content.
+        store.tell_missed_changes(catalog).await?;
+        fetched
+    }
+
+    async fn fetch_missing(&self, store: &Store, catalog: &CatalogName) -> Result<(), FleetError> {
         let missing = store.without_outline(catalog).await?;
         if missing.is_empty() {
             return Ok(());
@@ -79,44 +80,46 @@ impl Fleet {
         );
         let query = query.bind(catalog.as_str());
         let query = query.bind(missing.iter().map(|id| id.0).collect::<Vec<_>>());
+        let rows = self.rows("read the history", query).await?;
+        self.fetch_outlines(store, &rows).await
+    }
+
+    /// Fetches the outlines of these rows that a store lacks. A bucket that is away is asked
+    /// once.
+    async fn fetch_outlines(&self, store: &Store, rows: &[PgRow]) -> Result<(), FleetError> {
         let mut failed = None;
-        for row in self.rows("read the history", query).await? {
-            let Some(one) = past(&row) else {
+        for row in rows {
+            let Err(error) = self.fetch_outline(store, row).await else {
                 continue;
             };
-            if let Err(error) = self.fetch_outline(store, &row, &one).await? {
-                failed.get_or_insert(error);
+            let is_temporary = error.is_temporary();
+            failed.get_or_insert(error);
+            if is_temporary {
+                break;
             }
         }
-        store.tell_missed_changes(catalog).await?;
         failed.map_or(Ok(()), Err)
     }
 
-    /// Fetches the outline of a revision, if it has one. The inner error is the bucket's.
-    async fn fetch_outline(
-        &self,
-        store: &Store,
-        row: &PgRow,
-        past: &PastRevision,
-    ) -> Result<Result<(), FleetError>, FleetError> {
-        if row.get::<Option<&[u8]>, _>("digest").is_none() {
-            return Ok(Ok(()));
-        }
-        let wanted = wanted(row)?;
-        let bytes = match self.whole_object(store, &wanted).await {
-            Ok(bytes) => bytes,
-            Err(error) => return Ok(Err(error)),
+    async fn fetch_outline(&self, store: &Store, row: &PgRow) -> Result<(), FleetError> {
+        let Some(past) = past(row) else {
+            return Ok(());
         };
-        let (own, content) = (store.clone(), past.published.content);
+        let content = past.published.content;
+        let has_object = row.get::<Option<&[u8]>, _>("digest").is_some();
+        if !has_object || store.has_outline(&content).await? {
+            return Ok(());
+        }
+        let bytes = self.whole_object(store, &wanted(row)?).await?;
+        let own = store.clone();
         let kept = blocking("write in", store.folder.to_path_buf(), move |_| {
             own.keep_outline(&content, &bytes)
         });
-        kept.await?;
-        Ok(Ok(()))
+        Ok(kept.await?)
     }
 }
 
-/// The revision of a row; `None` when a newer version has written it, in a way that this one
+/// The revision of a row; `None` when a newer version has written it in a way that this one
 /// cannot read.
 fn past(row: &PgRow) -> Option<PastRevision> {
     Some(PastRevision {

@@ -10,6 +10,7 @@ use crate::store::fleet::pool::Fleet;
 use crate::store::fleet::publication_rows::touch;
 use crate::store::fleet::session::limited;
 use crate::store::fleet::upload::{Shared, key};
+use crate::store::revision::Published;
 use crate::store::{Image, RevisionId, Store, StoreError};
 use ::images::digest::Digest;
 
@@ -37,6 +38,14 @@ const NAMED: &str = "WITH last AS (
 const RENAME_OUTLINE: &str = "UPDATE history h SET incarnation = $1 WHERE digest = $2
   AND EXISTS (SELECT 1 FROM objects o
     WHERE o.digest = h.digest AND o.incarnation = h.incarnation AND o.state = 'lost')";
+/// The same for one revision of the history.
+const RENAME_OUTLINE_OF: &str = "UPDATE history SET digest = $1, incarnation = $2
+  WHERE catalog = $3 AND revision = $4";
+/// Lost outlines of the history. Replicas keep outlines for long, also of revisions that are
+/// gone.
+const LOST_OUTLINES: &str = "SELECT h.revision, h.published, h.digest
+  FROM history h JOIN objects o USING (digest, incarnation)
+  WHERE h.catalog = $1 AND o.state = 'lost' ORDER BY h.revision DESC LIMIT 100";
 /// Marks lost objects that nothing names any more.
 const FORGET_LOST: &str = "UPDATE objects o SET state = 'going', touched = clock_timestamp()
   WHERE state = 'lost' AND digest = ANY($1)
@@ -48,8 +57,8 @@ const FORGET_LOST: &str = "UPDATE objects o SET state = 'going', touched = clock
       WHERE h.digest = o.digest AND h.incarnation = o.incarnation)";
 
 impl Fleet {
-    /// Uploads again what the last generations of a track name and the bucket has lost,
-    /// from the copies of this replica. Returns whether there was anything.
+    /// Uploads again what the last generations and the history of a track name and the bucket
+    /// has lost, from the copies of this replica. Returns whether there was anything.
     ///
     /// # Errors
     /// When this replica lacks the bytes too, or follows the track no longer.
@@ -61,7 +70,7 @@ impl Fleet {
     ) -> Result<bool, FleetError> {
         let action = "look for lost objects";
         let query = || sqlx::query(WITH_LOST).bind(lease.track.0).bind(format());
-        let mut has_restored = false;
+        let mut has_restored = self.restore_outlines(store, catalog, lease).await?;
         let mut rows = self.rows(action, query()).await?;
         let is_lost = |row: &PgRow| row.get::<bool, _>("of_revision") || row.get("of_image");
         if rows.iter().any(is_lost) {
@@ -87,6 +96,61 @@ impl Fleet {
             }
         }
         Ok(has_restored)
+    }
+
+    /// Uploads lost outlines of the history again. Those that this replica lacks stay lost.
+    async fn restore_outlines(
+        &self,
+        store: &Store,
+        catalog: &CatalogName,
+        lease: Lease,
+    ) -> Result<bool, FleetError> {
+        let query = sqlx::query(LOST_OUTLINES).bind(catalog.as_str());
+        let rows = self.rows("look for lost outlines", query).await?;
+        let rows = rows.iter().filter_map(|row| {
+            let published: Published = serde_json::from_str(row.get("published")).ok()?;
+            let digest: &[u8] = row.get("digest");
+            Some((row.get("revision"), published.content, digest.to_vec()))
+        });
+        let rows: Vec<(i64, Digest, Vec<u8>)> = rows.collect();
+        let mut contents: Vec<_> = rows.iter().map(|(_, content, _)| *content).collect();
+        contents.sort_unstable();
+        contents.dedup();
+        let outlines = self.share_outlines(store, contents).await?;
+        if outlines.0.is_empty() {
+            return Ok(false);
+        }
+        let action = "name outlines that were uploaded again";
+        let naming = async {
+            let mut session = self.session(action).await?;
+            let begun = session.begin().await;
+            let mut transaction = begun.map_err(FleetError::sql(action))?;
+            fence(&mut transaction, lease).await?;
+            touch(&mut transaction, outlines.0.iter()).await?;
+            for (revision, content, _) in &rows {
+                let name = content.to_string();
+                let Some(outline) = outlines.0.iter().find(|one| one.name == name) else {
+                    continue;
+                };
+                let statement = sqlx::query(RENAME_OUTLINE_OF)
+                    .bind(&outline.digest.as_bytes()[..])
+                    .bind(outline.incarnation)
+                    .bind(catalog.as_str())
+                    .bind(revision);
+                let done = statement.execute(&mut *transaction).await;
+                done.map_err(FleetError::sql(action))?;
+            }
+            let lost: Vec<&[u8]> = rows.iter().map(|(_, _, digest)| &digest[..]).collect();
+            let done = sqlx::query(FORGET_LOST).bind(lost);
+            let done = done.execute(&mut *transaction).await;
+            done.map_err(FleetError::sql(action))?;
+            let committed = transaction.commit().await;
+            committed.map_err(FleetError::sql(action))?;
+            session.release();
+            Ok(())
+        };
+        limited(naming).await?;
+        Ok(true)
     }
 
     /// Looks for the objects of a track in the bucket: where one is lost, others are.

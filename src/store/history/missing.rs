@@ -4,13 +4,19 @@ use sqlx::Row as _;
 
 use crate::name::CatalogName;
 use crate::store::disk::blocking;
-use crate::store::history::recording::{compared, told};
+use crate::store::history::recording::{columns_of, compared};
 use crate::store::revision::RevisionId;
 use crate::store::sql;
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;
 
 impl Store {
+    /// Whether the outline of a content is kept.
+    pub(in crate::store) async fn has_outline(&self, content: &Digest) -> Result<bool, StoreError> {
+        let path = self.history().path(content);
+        Ok(blocking("read", path, |path| Ok(path.exists())).await?)
+    }
+
     /// The revisions of a catalog's history without an outline.
     pub(in crate::store) async fn without_outline(
         &self,
@@ -52,7 +58,7 @@ impl Store {
             let Some(changes) = changes.await? else {
                 continue;
             };
-            let (total, json) = told(&changes)?;
+            let (total, json) = columns_of(&changes)?;
             let statement = sqlx::query(
                 "UPDATE history SET changed = ?, changes = ? WHERE revision = ? AND changed IS NULL",
             );
@@ -61,5 +67,55 @@ impl Store {
             sql::execute(&self.pool, "record the history", statement).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answers::outline::Outline;
+    use crate::store::history::encode_outline;
+
+    /// Outlines may come in any order, also with a revision that has the same content.
+    #[tokio::test]
+    async fn changes_are_told_once_both_outlines_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).await.unwrap();
+        let catalog: CatalogName = "a".parse().unwrap();
+        let contents = [Digest::of(b"1"), Digest::of(b"2")];
+        let statement = sqlx::query("INSERT INTO catalogs (name) VALUES ('a')");
+        sql::execute(&store.pool, "test", statement).await.unwrap();
+        for (revision, content) in (1_i64..).zip(&contents) {
+            let statement = sqlx::query(
+                "INSERT INTO history (revision, catalog, source, digest, content, before,
+                   committed, packages, channels, entries, bundles, quarantined)
+                 VALUES (?1, 'a', '', ?2, ?2, nullif(?1 - 1, 0), 0, 0, 0, 0, 0, 0)",
+            );
+            let statement = statement.bind(revision).bind(content.to_string());
+            sql::execute(&store.pool, "test", statement).await.unwrap();
+        }
+        let outlines = [Outline::default(), {
+            let quarantined = ["etcd".to_owned()].into();
+            Outline {
+                quarantined,
+                ..Outline::default()
+            }
+        }];
+        let mut missing = 2;
+        for (content, outline) in contents.iter().zip(&outlines) {
+            let found = store.without_outline(&catalog).await.unwrap();
+            assert_eq!(found.len(), missing);
+            store.tell_missed_changes(&catalog).await.unwrap();
+            let history = store.history().list(&catalog).await.unwrap();
+            assert_eq!(history[0].changed, None);
+            let file = encode_outline(outline).unwrap();
+            store.keep_outline(content, &file).unwrap();
+            assert!(store.has_outline(content).await.unwrap());
+            missing -= 1;
+        }
+        store.tell_missed_changes(&catalog).await.unwrap();
+        let history = store.history().list(&catalog).await.unwrap();
+        let told: Vec<_> = history.iter().map(|entry| entry.changed).collect();
+        assert_eq!(told, [Some(1), None]);
     }
 }

@@ -2,7 +2,8 @@
 //! changed. It outlives the files of the revisions.
 //!
 //! Outlines are files named after the content, so that a content that comes back
-//! needs no second one. They are written before the rows that name them.
+//! needs no second one. They are written before the rows that name them, but for revisions
+//! that a replica learns of while the bucket is away: then changes are told later.
 
 mod missing;
 mod outline_file;
@@ -70,7 +71,7 @@ pub struct HistoryEntry {
     pub counts: Counts,
     /// The revision that its changes are counted from.
     pub before: Option<RevisionId>,
-    /// The number of its changes; `None` for the first one.
+    /// The number of its changes; `None` for the first one, and while an outline is missing.
     pub changed: Option<u64>,
     /// Its changes, where they were requested.
     pub changes: Option<RecordedChanges>,
@@ -110,8 +111,7 @@ impl Store {
 }
 
 impl Store {
-    /// Keeps the outline of a content of another store, before its history has a row. This
-    /// blocks.
+    /// Keeps the outline of a content of another store. This blocks.
     pub fn keep_outline(&self, content: &Digest, file: &[u8]) -> Result<(), DiskError> {
         keep_missing_outline(&self.folder, content, file)
     }

@@ -176,7 +176,7 @@ pub(super) fn compared(before: &Outline, now: &Outline) -> RecordedChanges {
 }
 
 /// The columns `changed` and `changes` of a row.
-pub(super) fn told(changes: &RecordedChanges) -> Result<(i64, String), StoreError> {
+pub(super) fn columns_of(changes: &RecordedChanges) -> Result<(i64, String), StoreError> {
     let json = serde_json::to_string(changes).map_err(StoreError::encode("changes"))?;
     Ok((signed(changes.total() as u64), json))
 }
@@ -204,7 +204,7 @@ async fn insert_row(
     before: Option<i64>,
     update: Option<&RecordedChanges>,
 ) -> Result<(), StoreError> {
-    let (total, json) = update.map(told).transpose()?.unzip();
+    let (total, json) = update.map(columns_of).transpose()?.unzip();
     let counts = &published.counts;
     let statement = sqlx::query(
         "INSERT INTO history (revision, catalog, source, digest, content, before,

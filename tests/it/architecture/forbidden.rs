@@ -48,6 +48,20 @@ fn nothing_is_leaked_and_no_place_calculated_from_addresses() {
     held(&found);
 }
 
+/// Others use the libraries, too: neither their code nor their comments name the program.
+#[test]
+fn the_libraries_do_not_name_the_program() {
+    let mut found = Vec::new();
+    for file in tree().keys().filter(|file| file.starts_with("crates/")) {
+        for (number, line) in (1..).zip(read(file).lines()) {
+            if line.to_lowercase().contains("almanac") {
+                found.push(format!("{file}:{number}: say it without the program"));
+            }
+        }
+    }
+    held(&found);
+}
+
 /// A cast that cuts a number is allowed where it stands, with the bound of the number.
 /// The lint is on for all crates of the workspace.
 #[test]

@@ -118,6 +118,13 @@ fn a_replica_that_lags_is_not_ready_also_once_the_database_is_away() {
     assert_eq!(readiness(late).0, 503);
     assert_eq!(readiness(whole).0, 200);
     shared.postgres.restart();
+    // Whichever of them beats first does not take itself for the only one.
+    until("the end of the silence", || {
+        assert_eq!(readiness(late).0, 503);
+        let has_beaten = |replica: &mut Almanac| status_of(replica)["error"].is_null();
+        has_beaten(whole) & has_beaten(late)
+    });
+    assert_eq!(readiness(late).0, 503);
     shared.objects.behave();
     late.program.wait_until_ready();
     assert_eq!(late.all("a").text(), text("first"));
@@ -273,7 +280,7 @@ fn a_start_serves_what_clients_saw_though_an_outline_of_the_history_could_not_be
     until_all_at(&mut late, "a", &second.digest());
     let late = &mut late[0];
     late.program.wait_for_log("the outline", |log| {
-        log.contains("the history has no outline of this revision")
+        log.contains("the history lacks outlines")
     });
     until("the end", || {
         let status = status_of(late);
@@ -287,47 +294,87 @@ fn a_start_serves_what_clients_saw_though_an_outline_of_the_history_could_not_be
     assert_eq!(late.all("a").text(), text("second"));
 }
 
-#[test]
-fn changes_are_told_once_the_bucket_gives_the_outlines_that_a_replica_lacks() {
-    let Some(Following {
-        shared,
-        upstream,
-        replicas: mut before,
-        ..
-    }) = Following::start_alone(1)
-    else {
-        return;
-    };
+/// The numbers of changes that a replica tells of its revisions, the newest first.
+fn told_changes(replica: &mut Almanac) -> Vec<Option<u64>> {
+    let reply = replica.http("/catalogs/a/api/v1/revisions");
+    let list: serde_json::Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let revisions = list["items"].as_array().cloned().unwrap_or_default();
+    let changes = revisions.iter().map(|one| one["changes"].as_u64());
+    changes.collect()
+}
+
+/// A fleet with three revisions, and the start of the object with the outline of the second.
+fn with_three_revisions() -> Option<(Following, &'static str)> {
+    let mut following = Following::start_alone(1)?;
     for package in ["second", "third"] {
-        let image = push(&upstream, package);
-        until_all_at(&mut before, "a", &image.digest());
+        let image = push(&following.upstream, package);
+        until_all_at(&mut following.replicas, "a", &image.digest());
     }
     let outline = "SELECT encode(digest, 'hex') FROM history ORDER BY revision LIMIT 1 OFFSET 1";
-    let outline: &'static str = shared.postgres.ask(outline).leak();
+    let outline: &'static str = following.shared.postgres.ask(outline).leak();
     assert!(!outline.is_empty());
+    Some((following, outline))
+}
+
+/// A replica that learns of the history while the bucket does not give the outline.
+fn without_outline(following: &Following, outline: &'static str) -> Vec<Almanac> {
+    let shared = &following.shared;
     shared.objects.lie(|lies| lies.busy = Some(outline));
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut late = replicas(&shared, &config, 1);
-    let late = &mut late[0];
-    let told = |replica: &mut Almanac| {
-        let reply = replica.http("/catalogs/a/api/v1/revisions");
-        let list: serde_json::Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-        let revisions = list["items"].as_array().cloned().unwrap_or_default();
-        let changes = revisions.iter().map(|one| one["changes"].as_u64());
-        changes.collect::<Vec<_>>()
-    };
-    // Neither it nor the next one can be compared without it.
-    until("the history", || told(late) == [None, None, None]);
-    late.program.wait_for_log("the outline", |log| {
-        log.contains("the history has no outline of this revision yet")
+    let config = self::following(&following.upstream.reference(REPOSITORY, "latest"));
+    let mut late = replicas(shared, &config, 1);
+    // Neither its revision nor the next one can be compared without it.
+    until("the history", || {
+        told_changes(&mut late[0]) == [None, None, None]
     });
-    // Also after a restart, when its row is known already.
-    late.program.kill9();
-    late.program.restart();
-    shared.objects.behave();
-    until("the changes", || told(late) == told(&mut before[0]));
-    assert_eq!(told(late)[2], None, "the first revision has no changes");
-    assert!(told(late)[0].is_some_and(|changes| changes > 0));
+    late[0].program.wait_for_log("the outline", |log| {
+        log.contains("the history lacks outlines of revisions")
+    });
+    late
+}
+
+fn until_told(following: &mut Following, late: &mut Almanac) {
+    let whole = told_changes(&mut following.replicas[0]);
+    assert!(whole[0].is_some_and(|changes| changes > 0), "{whole:?}");
+    assert_eq!(whole[2], None, "the first revision has no changes");
+    until("the changes", || told_changes(late) == whole);
+}
+
+#[test]
+fn changes_are_told_once_the_bucket_gives_an_outline_that_a_replica_lacks() {
+    let Some((mut following, outline)) = with_three_revisions() else {
+        return;
+    };
+    let mut late = without_outline(&following, outline);
+    late[0].program.wait_for_log("the second try", |log| {
+        log.contains("the history lacks outlines, which are fetched again")
+    });
+    following.shared.objects.behave();
+    until_told(&mut following, &mut late[0]);
+}
+
+#[test]
+fn changes_are_told_after_a_restart_though_their_revisions_are_known_by_then() {
+    let Some((mut following, outline)) = with_three_revisions() else {
+        return;
+    };
+    let mut late = without_outline(&following, outline);
+    late[0].program.kill9();
+    following.shared.objects.behave();
+    late[0].program.restart();
+    until_told(&mut following, &mut late[0]);
+}
+
+#[test]
+fn an_outline_that_the_bucket_has_lost_is_written_again_by_the_holder() {
+    let Some((mut following, outline)) = with_three_revisions() else {
+        return;
+    };
+    following.shared.objects.remove(|key| key.contains(outline));
+    let config = self::following(&following.upstream.reference(REPOSITORY, "latest"));
+    let mut late = replicas(&following.shared, &config, 1);
+    until_told(&mut following, &mut late[0]);
+    let keys = following.shared.objects.keys();
+    assert!(keys.iter().any(|key| key.contains(outline)), "{keys:?}");
 }
 
 #[test]

@@ -179,7 +179,7 @@ impl SignedName {
         let Ok(reference) = parse(&tag) else {
             return rejected();
         };
-        // No image that almanac reads has a digest of another algorithm than SHA-256.
+        // References have digests of SHA-256 only.
         if !digest.is_empty() && !is_digest(&digest[1..]) {
             return rejected();
         }

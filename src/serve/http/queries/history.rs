@@ -55,7 +55,7 @@ struct RevisionRecord {
     entries: u64,
     bundles: u64,
     quarantined: u64,
-    /// `null` for the first revision of the history.
+    /// `null` for the first revision of the history, and while an outline is missing.
     changes: Option<u64>,
     served: bool,
 }
@@ -310,7 +310,10 @@ fn between(
 ) -> Result<Vec<Change>, Problem> {
     let outline = |entry: &HistoryEntry| {
         snapshot.history().outline(&entry.content).ok_or_else(|| {
-            let detail = format!("the outline of revision {} is not kept", entry.revision);
+            let detail = format!(
+                "the outline of revision {} is not kept, or not fetched yet",
+                entry.revision
+            );
             Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail)
         })
     };

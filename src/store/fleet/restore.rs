@@ -1,7 +1,8 @@
 //! Uploads again what the bucket has lost.
 
-use sqlx::postgres::PgRow;
-use sqlx::{Connection as _, Row as _};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{Connection as _, Postgres, Row as _};
 
 use crate::name::CatalogName;
 use crate::store::fleet::error::FleetError;
@@ -56,6 +57,8 @@ const FORGET_LOST: &str = "UPDATE objects o SET state = 'going', touched = clock
     AND NOT EXISTS (SELECT 1 FROM history h
       WHERE h.digest = o.digest AND h.incarnation = o.incarnation)";
 
+type Statement<'a> = Query<'a, Postgres, PgArguments>;
+
 impl Fleet {
     /// Uploads again what the last generations and the history of a track name and the bucket
     /// has lost, from the copies of this replica. Returns whether there was anything.
@@ -83,7 +86,8 @@ impl Fleet {
                 let kept = store.kept(catalog, id).await?;
                 let kept = kept.ok_or(FleetError::NoCopy(id))?;
                 let files = self.share_revision(store, None, &kept).await?;
-                limited(self.rename(lease, Owner::Revision(id.0), &files)).await?;
+                let named = of_revision(id.0, &files);
+                limited(self.rename(lease, &files, named, digests(&files))).await?;
                 has_restored = true;
             }
             if let (true, Some(number)) = (row.get("of_image"), row.get("image")) {
@@ -91,7 +95,8 @@ impl Fleet {
                     .map_err(StoreError::encode("an image"))?;
                 let of = (RevisionId(row.get("revision")), &image);
                 let parts = self.share_image(store, None, of).await?;
-                limited(self.rename(lease, Owner::Image(number), &parts)).await?;
+                let named = of_image(number, &parts);
+                limited(self.rename(lease, &parts, named, digests(&parts))).await?;
                 has_restored = true;
             }
         }
@@ -120,36 +125,17 @@ impl Fleet {
         if outlines.0.is_empty() {
             return Ok(false);
         }
-        let action = "name outlines that were uploaded again";
-        let naming = async {
-            let mut session = self.session(action).await?;
-            let begun = session.begin().await;
-            let mut transaction = begun.map_err(FleetError::sql(action))?;
-            fence(&mut transaction, lease).await?;
-            touch(&mut transaction, outlines.0.iter()).await?;
-            for (revision, content, _) in &rows {
-                let name = content.to_string();
-                let Some(outline) = outlines.0.iter().find(|one| one.name == name) else {
-                    continue;
-                };
-                let statement = sqlx::query(RENAME_OUTLINE_OF)
-                    .bind(&outline.digest.as_bytes()[..])
-                    .bind(outline.incarnation)
-                    .bind(catalog.as_str())
-                    .bind(revision);
-                let done = statement.execute(&mut *transaction).await;
-                done.map_err(FleetError::sql(action))?;
-            }
-            let lost: Vec<&[u8]> = rows.iter().map(|(_, _, digest)| &digest[..]).collect();
-            let done = sqlx::query(FORGET_LOST).bind(lost);
-            let done = done.execute(&mut *transaction).await;
-            done.map_err(FleetError::sql(action))?;
-            let committed = transaction.commit().await;
-            committed.map_err(FleetError::sql(action))?;
-            session.release();
-            Ok(())
-        };
-        limited(naming).await?;
+        let named = rows.iter().filter_map(|(revision, content, _)| {
+            let name = content.to_string();
+            let outline = outlines.0.iter().find(|one| one.name == name)?;
+            let statement = sqlx::query(RENAME_OUTLINE_OF)
+                .bind(&outline.digest.as_bytes()[..])
+                .bind(outline.incarnation)
+                .bind(catalog.as_str());
+            Some(statement.bind(revision))
+        });
+        let lost = rows.iter().map(|(_, _, digest)| &digest[..]).collect();
+        limited(self.rename(lease, &outlines, named.collect(), lost)).await?;
         Ok(true)
     }
 
@@ -173,49 +159,27 @@ impl Fleet {
         Ok(())
     }
 
-    /// Names the objects that have the bytes now.
-    async fn rename(&self, lease: Lease, owner: Owner, objects: &Shared) -> Result<(), FleetError> {
+    /// Names the objects that have the bytes now, and marks lost ones that nothing names any more.
+    async fn rename(
+        &self,
+        lease: Lease,
+        objects: &Shared,
+        statements: Vec<Statement<'_>>,
+        lost: Vec<&[u8]>,
+    ) -> Result<(), FleetError> {
         let action = "name objects that were uploaded again";
         let mut session = self.session(action).await?;
         let begun = session.begin().await;
         let mut transaction = begun.map_err(FleetError::sql(action))?;
         fence(&mut transaction, lease).await?;
         touch(&mut transaction, objects.0.iter()).await?;
-        for object in &objects.0 {
-            let digest = &object.digest.as_bytes()[..];
-            let statement = match owner {
-                Owner::Revision(id) => sqlx::query(
-                    "UPDATE files SET incarnation = $1 WHERE digest = $2 AND revision = $3
-                     AND format = $4",
-                )
-                .bind(object.incarnation)
-                .bind(digest)
-                .bind(id)
-                .bind(format()),
-                Owner::Image(number) => sqlx::query(
-                    "UPDATE image_parts SET incarnation = $1 WHERE digest = $2 AND image = $3",
-                )
-                .bind(object.incarnation)
-                .bind(digest)
-                .bind(number),
-            };
+        for statement in statements
+            .into_iter()
+            .chain([sqlx::query(FORGET_LOST).bind(lost)])
+        {
             let done = statement.execute(&mut *transaction).await;
             done.map_err(FleetError::sql(action))?;
-            if matches!(owner, Owner::Revision(_)) {
-                let statement = sqlx::query(RENAME_OUTLINE);
-                let statement = statement.bind(object.incarnation).bind(digest);
-                let done = statement.execute(&mut *transaction).await;
-                done.map_err(FleetError::sql(action))?;
-            }
         }
-        let digests: Vec<Vec<u8>> = objects
-            .0
-            .iter()
-            .map(|object| object.digest.as_bytes().to_vec())
-            .collect();
-        let done = sqlx::query(FORGET_LOST).bind(digests);
-        let done = done.execute(&mut *transaction).await;
-        done.map_err(FleetError::sql(action))?;
         let committed = transaction.commit().await;
         committed.map_err(FleetError::sql(action))?;
         session.release();
@@ -223,9 +187,36 @@ impl Fleet {
     }
 }
 
-/// Whose objects are named.
-#[derive(Clone, Copy)]
-enum Owner {
-    Revision(i64),
-    Image(i64),
+/// What names objects of a revision by their new names.
+fn of_revision(id: i64, objects: &Shared) -> Vec<Statement<'_>> {
+    let of_files = "UPDATE files SET incarnation = $1 WHERE digest = $2 AND revision = $3
+        AND format = $4";
+    let statements = objects.0.iter().flat_map(|object| {
+        let digest = &object.digest.as_bytes()[..];
+        let files = sqlx::query(of_files).bind(object.incarnation).bind(digest);
+        let outline = sqlx::query(RENAME_OUTLINE);
+        [
+            files.bind(id).bind(format()),
+            outline.bind(object.incarnation).bind(digest),
+        ]
+    });
+    statements.collect()
+}
+
+/// What names parts of an image by their new names.
+fn of_image(number: i64, objects: &Shared) -> Vec<Statement<'_>> {
+    let statements = objects.0.iter().map(|object| {
+        sqlx::query("UPDATE image_parts SET incarnation = $1 WHERE digest = $2 AND image = $3")
+            .bind(object.incarnation)
+            .bind(&object.digest.as_bytes()[..])
+            .bind(number)
+    });
+    statements.collect()
+}
+
+fn digests(objects: &Shared) -> Vec<&[u8]> {
+    let digests = objects.0.iter();
+    digests
+        .map(|object| &object.digest.as_bytes()[..])
+        .collect()
 }

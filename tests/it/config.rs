@@ -275,7 +275,7 @@ fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
         ("poll = \"1ms\"", "it must be at least 100ms"),
         (
             "max_connections = 0",
-            "expected a nonzero usize (in `max_connections`)",
+            "expected a whole number from 1 (in `max_connections`)",
         ),
         ("platform = \"linux\"", "\"linux\" is not a platform"),
         (

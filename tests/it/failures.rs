@@ -5,7 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format, entry};
+use crate::support::http::get;
 use crate::support::image::{Built, CONFIGS_LABEL, Image, Layer};
+use crate::support::port::free_port;
+use crate::support::program::{PATIENCE, STEP};
 use crate::support::registry::{Access, Behaviour, DigestHeader};
 use crate::support::served::{Folders, Served, start, with};
 use crate::support::upstream::Upstream;
@@ -366,4 +369,56 @@ fn last_blob(image: &Built) -> String {
     let mut last = String::new();
     image.for_each_blob(|blob| last = blob.digest.to_string());
     last
+}
+
+/// A log often goes through a pipe, and its reader may end first.
+#[test]
+fn a_catalog_is_followed_on_when_nobody_reads_the_log_any_more() {
+    let folders = Folders::of("a", &Catalog::one("first"));
+    let data = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let mut serve = std::process::Command::new(env!("CARGO_BIN_EXE_almanac"));
+    serve
+        .args([
+            "serve",
+            "--poll=100ms",
+            "--grpc=127.0.0.1:0",
+            "--admin=127.0.0.1:0",
+        ])
+        .arg(format!("--http={port}"))
+        .arg(format!("--data-dir={}", data.path().display()))
+        .args(folders.sources())
+        // Those of the tests are none of the program's.
+        .env_remove("ALMANAC_SHARED")
+        .env_remove("ALMANAC_TEST_REQUIRE_ALL")
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped());
+    let mut serve = Killed(serve.spawn().unwrap());
+    // The pipe is closed from the beginning.
+    drop(serve.0.stderr.take());
+    for package in ["first", "second", "third"] {
+        folders.replace("a", &Catalog::one(package));
+        let text = Catalog::one(package).text(Format::JsonLines);
+        let begun = std::time::Instant::now();
+        let path = "/catalogs/a/api/v1/all";
+        while get(port, path).map(|reply| reply.text()).ok() != Some(text.clone()) {
+            assert!(
+                serve.0.try_wait().unwrap().is_none(),
+                "the program has ended"
+            );
+            assert!(begun.elapsed() < PATIENCE, "{package} is not served");
+            std::thread::sleep(STEP);
+        }
+    }
+}
+
+/// A program that ends with the test.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

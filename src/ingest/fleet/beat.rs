@@ -153,7 +153,9 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
     // After a failure, the database may be another that has lost commits.
     let tracks = name_tracks(membership, seen.change.is_none()).await?;
     let before = Instant::now();
-    let (ready, troubled) = (membership.is_whole(), membership.is_troubled());
+    // A pass ends in the bucket: others keep their tracks from a replica that cannot use it.
+    let troubled = membership.is_troubled() || !fleet.owns_bucket();
+    let ready = membership.is_whole();
     let Some(mut beat) = fleet.beat(me, ready, troubled, &tracks).await? else {
         // It was paused for so long that it was removed.
         set_leases(membership, &[]);

@@ -1,6 +1,11 @@
 //! What beats find in the database without a notification.
 
-use super::{Following, push, status_of, until, until_all_at, until_at};
+use std::time::{Duration, Instant};
+
+use super::{Following, REPOSITORY, push, replicas, status_of, until, until_all_at, until_at};
+use crate::support::almanac::{catalog, following};
+use crate::support::port::free_port;
+use crate::support::program::STEP;
 
 /// Makes the first revision the current one, under the number of the last change.
 const SET_BACK: &str = "INSERT INTO generations
@@ -73,4 +78,48 @@ fn generations_that_could_not_be_read_are_read_by_a_later_beat() {
         locking.join().unwrap();
     });
     until_at(&mut replica, "a", &first.digest());
+}
+
+/// It would follow none of them, and they would pass them on to it again and again.
+#[test]
+fn a_replica_that_cannot_use_the_bucket_is_left_out_when_catalogs_are_shared_out() {
+    let Some(Following {
+        shared,
+        upstream,
+        replicas: other,
+        first,
+    }) = Following::start_alone(1)
+    else {
+        return;
+    };
+    drop(other);
+    let source = upstream.reference(REPOSITORY, "latest");
+    let config = format!("{}{}", following(&source), catalog("b", &source));
+    let mut both = replicas(&shared, &config, 2);
+    for name in ["a", "b"] {
+        until_all_at(&mut both, name, &first.digest());
+    }
+    let [able, unable] = &mut both[..] else {
+        unreachable!("two were started");
+    };
+    unable.program.kill9();
+    let (used, unused) = (shared.objects.url("almanac"), free_port());
+    let (start, end) = used.split_once("127.0.0.1:").unwrap();
+    let end = end.trim_start_matches(|c: char| c.is_ascii_digit());
+    let wrong = format!("{start}127.0.0.1:{}{end}", unused.port());
+    let settings = shared.settings().replace(&used, &wrong);
+    assert_ne!(settings, shared.settings());
+    unable.restart_with(&format!("{settings}{config}"));
+    until("the problem", || {
+        !status_of(unable)["bucket_error"].is_null()
+    });
+    until("the only holder", || {
+        status_of(able)["follows"] == serde_json::json!(["a", "b"])
+    });
+    let followed = || shared.postgres.ask("SELECT count(holder) FROM leases");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(12) {
+        assert_eq!(followed(), "2", "a catalog was given back");
+        std::thread::sleep(STEP);
+    }
 }

@@ -65,7 +65,8 @@ pub(super) fn start(
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
-        // They would be told on standard error, too: a task that logs would panic.
+        // The subscriber reports a failed write on standard error, which panics when nobody
+        // reads it.
         .log_internal_errors(false)
         .with_ansi(terminal::colours_errors());
     let started = match line(log.format, unattended, io::stderr().is_terminal()) {

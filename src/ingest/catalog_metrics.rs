@@ -98,8 +98,8 @@ pub fn describe_metrics() {
     );
 }
 
-/// Begins to count the passes of a catalog, and what they change. A rule about the growth
-/// of a counter misses the first event unless the counter was 0 before.
+/// Begins to count the passes and changes of a catalog. A rule about the growth of a counter
+/// misses the first event unless the counter was 0 before.
 pub(super) fn begin_passes(catalog: &CatalogName) {
     for outcome in ["unchanged", "committed", "refused", "failed"] {
         counter!("almanac_passes_total", "catalog" => catalog.to_string(), "outcome" => outcome)

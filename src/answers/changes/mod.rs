@@ -163,7 +163,7 @@ pub fn changes(from: &Outline, to: &Outline) -> Vec<Change> {
     let none = BTreeMap::new();
     for (package, (before, after)) in both(&from.problems, &to.problems) {
         if !absent(from, package) && absent(to, package) {
-            // It was removed, with its problems.
+            // Its removal is told.
             continue;
         }
         for (code, sides) in both(before.unwrap_or(&none), after.unwrap_or(&none)) {

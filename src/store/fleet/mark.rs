@@ -12,8 +12,8 @@ use crate::store::fleet::pool::Fleet;
 
 /// The object that names the fleet of a bucket.
 const MARK: &str = "fleet";
-/// The object that is written and removed to see whether that is allowed. Those of checks
-/// begin with it.
+/// The object that a start writes and removes to see whether that is allowed. The names of
+/// objects of checks begin with it.
 const PROBE: &str = "probe";
 /// The seconds after which a check is over for certain.
 const CHECK_IS_OVER: i64 = 24 * 60 * 60;

@@ -56,7 +56,7 @@ impl Fleet {
     /// that were not told without them.
     ///
     /// # Errors
-    /// The first one. What is there by then is told all the same.
+    /// The first one. Changes between fetched outlines are told all the same.
     pub async fn complete_history(
         &self,
         store: &Store,

@@ -1,4 +1,4 @@
-//! Fetches what is announced, before any client sees it.
+//! Fetches announced generations before any client sees them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::ingest::fleet::turn::{look_again, notice};
 use crate::store::fleet::{FileLimit, FleetError, Generation, Lease, Turn};
 
 impl Receiver {
-    /// Fetches what is announced, and sets its moment if that is for this replica to do.
+    /// Fetches the announced generation, and sets its moment if this replica holds the lease.
     pub(super) async fn prepare(
         &mut self,
         state: &TrackState,

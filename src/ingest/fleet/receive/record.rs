@@ -20,10 +20,10 @@ impl Receiver {
         let kept = *self.context.history.borrow();
         let most = kept.revisions.saturating_add(kept.days);
         let fleet = self.track.membership().fleet();
-        // What it has missed, before the current one.
+        // Missed revisions come before the current one.
         let missed = fleet.fetch_history(store, &revision.catalog, revision.id, most);
         let Some(missed) = unless_turned(&self.track, state, missed).await else {
-            // What is turned to next is recorded soon.
+            // The next generation is recorded soon.
             return Ok(());
         };
         missed?;

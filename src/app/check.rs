@@ -48,7 +48,7 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     problems.extend(free.with_context(|| format!("data folder {shown}")).err());
     problems.extend(registries(config).await);
     problems.extend(cluster_credentials(config).await);
-    problems.extend(fleet::check(config).await.err());
+    problems.extend(fleet::check(config).await);
     warn_of_unsigned(config);
     for catalog in &config.catalogs {
         let found = source(catalog, config).await;

@@ -15,7 +15,7 @@ use crate::ingest::archive::{
 use crate::ingest::{self, Membership};
 use crate::snapshot::FleetStatus;
 use crate::store::Store;
-use crate::store::fleet::{Fleet, FleetError, Migrated, Settings, check_owner};
+use crate::store::fleet::{Fleet, FleetError, Migrated, Settings, check_not_alone, check_owner};
 use ::images::layers::Limits;
 
 /// How long a start waits for the database and the bucket.
@@ -24,6 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const QUICK: Duration = Duration::from_secs(2);
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Who does not answer.
+const DATABASE: &str = "the database";
+const BUCKET: &str = "the bucket";
+const BOTH: &str = "the database and the bucket";
 const NO_FLEET: &str = "the configuration has no database: write database and objects, for a fleet";
 
 /// The place of this replica in the fleet of the configuration, if it has one. It beats
@@ -44,7 +48,8 @@ pub(super) async fn join(
     let fleet = Fleet::open(settings).with_context(|| named(settings))?;
     let owner = store.owner();
     let patience = if owner.is_some() { QUICK } else { PATIENCE };
-    let known = match (reach(&fleet, patience, Trace::Mark).await, owner) {
+    let checked = reach(&fleet, patience, BOTH, || fleet.check()).await;
+    let known = match (checked, owner) {
         (Ok(id), _) => {
             store.belong_to(Some(&id)).await?;
             (id, true)
@@ -84,41 +89,47 @@ pub(super) async fn join(
     Ok(Some(membership))
 }
 
-/// Tries the database and the bucket of a configuration.
-pub(super) async fn check(config: &Config) -> anyhow::Result<()> {
+/// Tries the database, the bucket and the data folder of a configuration, and leaves no
+/// trace in them. Returns what a start would fail for.
+pub(super) async fn check(config: &Config) -> Vec<anyhow::Error> {
     let Some(settings) = &config.fleet else {
-        check_owner(&config.data_dir, None)?;
-        return Ok(());
+        let owner = check_owner(&config.data_dir, None);
+        return owner.err().into_iter().map(Into::into).collect();
     };
-    let checked = async {
-        let fleet = Fleet::open(settings)?;
-        let checked = reach(&fleet, PATIENCE, Trace::None).await;
-        fleet.close().await;
-        check_owner(&config.data_dir, Some(&checked?))
-    };
-    let checked = checked.await;
-    checked.map(drop).with_context(|| named(settings))
+    let mut problems = Vec::new();
+    match Fleet::open(settings) {
+        Ok(fleet) => {
+            let database = || fleet.check_database();
+            let known = reach(&fleet, PATIENCE, DATABASE, database).await;
+            let id = known.as_deref().ok();
+            // It may have problems of its own, whatever the database says.
+            let bucket = reach(&fleet, PATIENCE, BUCKET, || fleet.try_bucket(id)).await;
+            let owner = id.map(|id| check_owner(&config.data_dir, Some(id)));
+            problems.extend(owner.and_then(Result::err));
+            problems.extend(bucket.err());
+            problems.extend(known.err());
+            problems.reverse();
+            fleet.close().await;
+        }
+        Err(error) => problems.push(error),
+    }
+    problems.extend(check_not_alone(&config.data_dir).await.err());
+    let problems = problems.into_iter();
+    let named = problems.map(|error| anyhow::Error::new(error).context(named(settings)));
+    named.collect()
 }
 
-/// What a check leaves in the database and the bucket.
-#[derive(Clone, Copy)]
-enum Trace {
-    /// The mark of the fleet.
-    Mark,
-    /// Nothing.
-    None,
-}
-
-/// Checks both, again while they do not answer.
-async fn reach(fleet: &Fleet, patience: Duration, trace: Trace) -> Result<String, FleetError> {
+/// Does work that checks a fleet, again while its database or bucket does not answer.
+async fn reach<T, F: Future<Output = Result<T, FleetError>>>(
+    fleet: &Fleet,
+    patience: Duration,
+    of: &'static str,
+    check: impl Fn() -> F,
+) -> Result<T, FleetError> {
     let mut last = None;
     let trying = async {
         loop {
-            let checked = match trace {
-                Trace::Mark => fleet.check().await,
-                Trace::None => fleet.try_out().await,
-            };
-            match checked {
+            match check().await {
                 Err(error) if error.is_temporary() => last = Some(error),
                 checked => return checked,
             }
@@ -128,11 +139,11 @@ async fn reach(fleet: &Fleet, patience: Duration, trace: Trace) -> Result<String
     if let Ok(checked) = tokio::time::timeout(patience, trying).await {
         return checked;
     }
-    if last.is_none() {
+    if last.is_none() && of != BUCKET {
         last = fleet.why_silent().await;
     }
     Err(last.unwrap_or(FleetError::NoAnswer {
-        of: "the database and the bucket",
+        of,
         after: patience,
     }))
 }

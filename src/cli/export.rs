@@ -244,6 +244,7 @@ pub(super) fn failure(error: ArchiveError) -> Failure {
         | ArchiveError::NoFolder { .. }
         | ArchiveError::Output { .. }
         | ArchiveError::Fleet(_)
+        | ArchiveError::Unfetched { .. }
         | ArchiveError::Store(_) => Failure::run(error),
         ArchiveError::Pass { ref source, .. } if source.is_local() => Failure::run(error),
         _ => Failure::unreadable(error),

@@ -142,9 +142,11 @@ fn fleet_notes(fleet: &Value) -> Vec<String> {
         names("follows"),
         names("behind")
     );
-    let errors = [("error", "database"), ("bucket_error", "bucket")].map(|(key, of)| {
+    // Errors of the database name it.
+    let errors = [("error", ""), ("bucket_error", "the bucket of the fleet: ")];
+    let errors = errors.map(|(key, of)| {
         let error = Some(text(fleet, key)).filter(|error| !error.is_empty());
-        error.map(|error| format!("almanac: the {of} of the fleet: {error}"))
+        error.map(|error| format!("almanac: {of}{error}"))
     });
     let each = |key| {
         fleet

@@ -17,9 +17,14 @@ use crate::cli::terminal::{self, TerminalArguments};
 use crate::config::{Environment, LogConfig, LogFormat};
 
 /// Libraries that log in words of their own what an error or another line says as
-/// well: each refused certificate, each folder that is gone, and each failed request to
-/// the API server of a cluster.
-const QUIET: [&str; 3] = ["rustls_platform_verifier", "notify", "kube_client"];
+/// well: each refused certificate, each folder that is gone, each failed request to
+/// the API server of a cluster, and each broken connection to the database of a fleet.
+const QUIET: [&str; 4] = [
+    "rustls_platform_verifier",
+    "notify",
+    "kube_client",
+    "sqlx_core::pool",
+];
 
 /// The format of the log where nobody asked for one and standard error is no
 /// terminal.

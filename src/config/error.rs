@@ -322,6 +322,7 @@ impl ConfigError {
         error.set_input(None);
         let whole = error.to_string();
         let table = whole.strip_prefix(&message).unwrap_or_default().trim();
+        let message = with_repeated_table(message, table);
         let message = with_plain_number(&with_similar(&message))
             .replace("unknown field", "unknown key")
             .replace("missing field", "missing key");
@@ -362,6 +363,19 @@ fn with_similar(message: &str) -> String {
     match suggest::proposal(wanted, known) {
         proposal if proposal.is_empty() => message.to_owned(),
         proposal => format!("{start}`{wanted}`{proposal}"),
+    }
+}
+
+/// A message about a table that is written as if there could be only one.
+fn with_repeated_table(message: String, table: &str) -> String {
+    let name = table
+        .strip_prefix("in `")
+        .and_then(|it| it.strip_suffix('`'));
+    match name {
+        Some(name) if message == "invalid type: map, expected a sequence" => {
+            format!("there can be several of this table, so it is written [[{name}]]")
+        }
+        _ => message,
     }
 }
 
@@ -409,6 +423,24 @@ mod tests {
             ("unclosed table", "unclosed table"),
         ] {
             assert_eq!(with_similar(message), expected);
+        }
+    }
+
+    #[test]
+    fn a_table_that_may_come_several_times_is_told_with_its_brackets() {
+        for (text, expected) in [
+            (
+                "[webhook]\nname = \"a\"",
+                "it is written [[webhook]] (in `webhook`)",
+            ),
+            (
+                "[catalog]\nname = \"a\"",
+                "it is written [[catalog]] (in `catalog`)",
+            ),
+        ] {
+            let error = toml::from_str::<Settings>(text).unwrap_err();
+            let error = ConfigError::file(Path::new("almanac.toml"), text, error).to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 

@@ -216,7 +216,13 @@ impl PassError {
 
     /// Whether the image or its content was refused. All other errors are failures.
     pub fn is_refusal(&self) -> bool {
-        matches!(self.cause, Cause::Refused(_)) || self.rejection().is_some()
+        match &self.cause {
+            Cause::Refused(_) => true,
+            Cause::Files(error) => error.is_refusal(),
+            Cause::Image { error, .. } => error.is_refusal(),
+            Cause::Curate(error) => matches!(**error, CurateError::Select(_)),
+            _ => self.rejection().is_some(),
+        }
     }
 
     /// For `map_err`: an error of a stage.

@@ -114,6 +114,22 @@ impl fmt::Display for LastWrite {
 }
 
 impl FilesError {
+    /// Whether the files themselves cannot be served. Otherwise they could not be read, or
+    /// change all the time.
+    pub(super) fn is_refusal(&self) -> bool {
+        match self {
+            Self::NoLabel
+            | Self::IndexIgnore(_)
+            | Self::Path(_)
+            | Self::Limit { .. }
+            | Self::Legacy { .. }
+            | Self::Link { .. }
+            | Self::Empty(_) => true,
+            Self::Unpack(error) => error.reason() != "io",
+            Self::Read { .. } | Self::Spool { .. } | Self::Changing { .. } => false,
+        }
+    }
+
     /// A short label for metrics.
     pub fn reason(&self) -> &'static str {
         match self {

@@ -83,8 +83,18 @@ impl FleetStatus {
         named.collect::<Vec<_>>().join(", ")
     }
 
+    /// What works only in part, though the replica is ready.
+    pub fn problems(&self) -> impl Iterator<Item = String> {
+        let bucket = self.bucket_error.as_ref();
+        let bucket = bucket.map(|error| format!("the bucket of the fleet: {error}"));
+        let behind = self.named(&self.behind);
+        let behind = (!behind.is_empty()).then(|| format!("behind the fleet: {behind}"));
+        let found = [self.error.clone(), bucket, behind, self.panicked()];
+        found.into_iter().flatten()
+    }
+
     /// The tasks that panicked, if some did: a defect of almanac.
-    pub fn panicked(&self) -> Option<String> {
+    fn panicked(&self) -> Option<String> {
         let tasks = self.panics.iter().map(|(task, times)| match times {
             1 => task.clone(),
             times => format!("{task} {times} times"),
@@ -137,7 +147,18 @@ mod tests {
         let lags = "behind the other replicas: x, y (no space is left)";
         status.stale = Some(Duration::from_mins(10));
         assert_eq!(status.unready(true).as_deref(), Some(lags));
-        assert_eq!(status.panicked(), None);
+        let behind = "behind the fleet: x".to_owned();
+        assert_eq!(status.problems().collect::<Vec<_>>(), [behind.clone()]);
+        status.error = Some("the database of the fleet does not answer: x".to_owned());
+        status.bucket_error = Some("no answer".to_owned());
+        status.panics.insert("beat".to_owned(), 2);
+        let problems = [
+            "the database of the fleet does not answer: x".to_owned(),
+            "the bucket of the fleet: no answer".to_owned(),
+            behind,
+            "panicked and started again: beat 2 times".to_owned(),
+        ];
+        assert_eq!(status.problems().collect::<Vec<_>>(), problems);
         status.panics.insert("beat".to_owned(), 1);
         status.panics.insert("receive of x".to_owned(), 2);
         let panicked = "panicked and started again: beat, receive of x 2 times";

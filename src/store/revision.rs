@@ -26,6 +26,11 @@ impl RevisionId {
     pub fn is_sound(self) -> bool {
         (1..NUMBERS_END).contains(&self.0)
     }
+
+    /// The number after this one, whether or not a revision has it.
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
 }
 
 impl fmt::Display for RevisionId {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -505,6 +505,64 @@ fn an_older_archive_is_taken_only_when_told_to() {
     assert!(finished.status.success(), "{finished:?}");
     let mut there = Almanac::start_in(&data, &format!("offline = true\n{}", carried.config));
     assert_eq!(there.packages("a").unwrap(), ["etcd"]);
+}
+
+/// What was served at a moment is found by its time, and clients that compare dates notice
+/// the way back.
+#[test]
+fn a_catalog_that_an_import_takes_back_is_published_at_that_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let first = carried.export("first.tar", "etcd", &[]);
+    // Dates have seconds.
+    let pause = || std::thread::sleep(Duration::from_millis(1100));
+    pause();
+    let second = carried.export("second.tar", "kafka", &[]);
+    let data = folder.path().join("there");
+    assert!(import(&second, &data).status.success());
+    let config = format!("offline = true\n{}", carried.config);
+    let modified = |there: &mut Almanac| {
+        let date = there.all("a").header("last-modified").unwrap().to_owned();
+        httpdate::parse_http_date(&date).unwrap()
+    };
+    let mut there = Almanac::start_in(&data, &config);
+    let newer = modified(&mut there);
+    there.stop();
+    pause();
+    let before = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    pause();
+    let finished = import_with(&first, &data, &["--older"]);
+    assert!(finished.status.success(), "{finished:?}");
+    // Once more: nothing goes back.
+    let finished = import_with(&first, &data, &["--older"]);
+    assert!(finished.stderr.contains("nothing is new"), "{finished:?}");
+    assert!(
+        finished.stderr.contains("already there: a at"),
+        "{finished:?}"
+    );
+
+    let mut there = Almanac::start_in(&data, &config);
+    assert_eq!(there.packages("a").unwrap(), ["etcd"]);
+    assert!(modified(&mut there) > newer);
+    let mut told = |path: &str| -> Value {
+        let reply = there.http(path);
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        serde_json::from_slice(&reply.body).unwrap()
+    };
+    let revisions = told("/catalogs/a/api/v1/revisions");
+    let revisions = revisions["items"].as_array().unwrap().clone();
+    let published = |at: usize| revisions[at]["published"].as_str().unwrap().to_owned();
+    assert!(
+        published(0) > before && before > published(1),
+        "{revisions:?}"
+    );
+    let changes = told(&format!("/catalogs/a/api/v1/changes?to={before}"));
+    assert_eq!(changes["to"]["revision"], revisions[1]["revision"]);
+    let updates = told(&format!("/api/v1/changes?since={before}"));
+    assert_eq!(
+        updates["items"][0]["revision"], revisions[0]["revision"],
+        "{updates}"
+    );
 }
 
 #[test]

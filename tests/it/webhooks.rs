@@ -189,6 +189,26 @@ fn a_refusal_that_repeats_and_its_end_are_told_once() {
     assert_eq!(kinds, ["published", "refused", "recovered", "published"]);
 }
 
+/// An admin has to know of content that cannot be served, also without `failed`.
+#[test]
+fn an_emptied_folder_is_told_as_refused() {
+    let folders = Folders::of("a", &version(0));
+    let receiver = Receiver::start([]);
+    let webhooks = [webhook("it", &url(&receiver), "")];
+    let mut almanac = Almanac::start(&config(&folders, &["a"], &webhooks));
+    receiver.until(1);
+    for entry in fs::read_dir(folders.path("a")).unwrap() {
+        fs::remove_dir_all(entry.unwrap().path()).unwrap();
+    }
+    let refused = receiver.until(2)[1].event();
+    assert_eq!(refused["type"], "almanac.catalog.refused");
+    assert_eq!(refused["data"]["reason"], "empty");
+    let metrics = "almanac_passes_total{catalog=\"a\",outcome=\"refused\"}";
+    assert!(almanac.metrics().contains(metrics));
+    folders.replace("a", &version(0));
+    assert_eq!(receiver.until(3)[2].kind(), "recovered");
+}
+
 #[test]
 fn a_receiver_that_hangs_delays_nothing() {
     let folders = Folders::of("a", &version(0));

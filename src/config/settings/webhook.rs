@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use reqwest::Url;
 use serde::Deserialize;
 
 use crate::config::error::ConfigError;
@@ -37,7 +38,7 @@ pub struct WebhookSettings {
     pub events: Option<Vec<EventKind>>,
     /// The catalogs.
     #[serde(default)]
-    pub catalogs: Vec<CatalogName>,
+    pub catalogs: Option<Vec<CatalogName>>,
     /// The URL of this almanac.
     #[serde(default)]
     pub source: String,
@@ -84,9 +85,14 @@ impl WebhookSettings {
             return refused("token_file needs a url with https");
         }
         let source = self.source.trim_end_matches('/');
-        let is_plain = source.bytes().all(|byte| byte.is_ascii_graphic());
-        if !is_plain || source.len() > MAX_SOURCE {
-            return refused("source is a URL of at most 500 ASCII characters");
+        if !source.is_empty() && !is_source(source) {
+            return refused(
+                "source is the URL of this almanac, such as \"https://almanac.example.com\", of at \
+                 most 500 ASCII characters",
+            );
+        }
+        if self.catalogs.as_ref().is_some_and(Vec::is_empty) {
+            return refused("catalogs is empty: leave it out for all catalogs");
         }
         let attempts = self.attempts.unwrap_or(ATTEMPTS);
         if attempts.get() > MAX_ATTEMPTS {
@@ -103,7 +109,7 @@ impl WebhookSettings {
             name: self.name.clone(),
             url: self.url.clone(),
             events,
-            catalogs: self.catalogs.clone(),
+            catalogs: self.catalogs.clone().unwrap_or_default(),
             source: source.to_owned(),
             secret_files: self.secret_files.clone(),
             token_file: self.token_file.clone(),
@@ -113,6 +119,18 @@ impl WebhookSettings {
             allow_local: self.allow_local,
         })
     }
+}
+
+/// Whether a text is a URL that paths of this almanac can follow.
+fn is_source(text: &str) -> bool {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_base = |url: Url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    };
+    is_plain && text.len() <= MAX_SOURCE && text.parse().is_ok_and(is_base)
 }
 
 /// The webhooks, with unique names.
@@ -136,4 +154,45 @@ pub(in crate::config) fn resolve(
 deserialized_from_text! {
     WebhookName, "a name such as \"chat\"";
     ReceiverUrl, "a URL such as \"https://hooks.example.com/almanac\"";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_would_surprise_are_refused() {
+        let whole = |more: &str| {
+            let text = format!("name = 'a'\nurl = 'https://example.com/a'\n{more}");
+            toml::from_str::<WebhookSettings>(&text).unwrap().resolve()
+        };
+        for good in [
+            "",
+            "source = ''",
+            "source = 'https://almanac.example.com/'",
+            "source = 'http://almanac:8080/below'",
+            "catalogs = ['a']",
+        ] {
+            assert!(whole(good).is_ok(), "{good}");
+        }
+        for (bad, told) in [
+            ("catalogs = []", "leave it out for all catalogs"),
+            ("events = []", "events is empty"),
+            ("source = 'almanac.example.com'", "source is the URL"),
+            ("source = 'https://'", "source is the URL"),
+            ("source = 'ftp://almanac.example.com'", "source is the URL"),
+            (
+                "source = 'https://almanac.example.com/?a=b'",
+                "source is the URL",
+            ),
+            (
+                "source = 'https://almanac.example.com/a b'",
+                "source is the URL",
+            ),
+            ("attempts = 301", "attempts is at most 300"),
+        ] {
+            let error = whole(bad).unwrap_err().to_string();
+            assert!(error.contains(told), "{bad}: {error}");
+        }
+    }
 }

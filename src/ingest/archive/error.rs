@@ -9,6 +9,9 @@ use crate::store::fleet::FleetError;
 use crate::store::{DiskError, RevisionId, StoreError};
 use ::images::digest::Digest;
 
+const UPLOADED_AGAIN: &str = ". A replica that has its bytes uploads them again: try again in a \
+     minute; if none has them, after the next revision of the catalog";
+
 /// Why catalogs cannot be exported or imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
@@ -37,6 +40,17 @@ pub enum ArchiveError {
     /// What a fleet shares.
     #[error(transparent)]
     Fleet(FleetError),
+    /// A revision of a fleet that does not come from the bucket.
+    #[error(
+        "the revision of {catalog} that the fleet serves cannot be fetched: {cause}{}",
+        if cause.is_lost() { UPLOADED_AGAIN } else { "" }
+    )]
+    Unfetched {
+        /// The catalog.
+        catalog: CatalogName,
+        /// Why. It is no `source`, since the text already tells all of it.
+        cause: FleetError,
+    },
     /// A fleet that serves nothing that is asked for.
     #[error("the fleet serves none of the catalogs yet; wait for their first revisions")]
     EmptyFleet,

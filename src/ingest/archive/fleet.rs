@@ -22,7 +22,9 @@ use crate::ingest::fleet::{Visit, encode, fetch_or_build};
 use crate::ingest::followed::has_origin_of;
 use crate::ingest::source::Source;
 use crate::name::CatalogName;
-use crate::store::fleet::{FileLimit, Fleet, Generation, Lease, Publication, Shared, TrackId};
+use crate::store::fleet::{
+    FileLimit, Fleet, FleetError, Generation, Lease, Publication, Shared, TrackId,
+};
 use crate::store::{
     CacheLimits, DiskError, HistoryEntry, Image, PastRevision, Revision, RevisionId, Store,
     StoreError,
@@ -59,8 +61,8 @@ pub async fn export_of_fleet(
     limits: &Limits,
     progress: &Progress,
 ) -> Result<Exported, ArchiveError> {
-    fleet.check_to_read().await?;
-    let mut served = fleet.served().await?;
+    progress.unless_stopped(fleet.check_to_read()).await?;
+    let mut served = progress.unless_stopped(fleet.served()).await?;
     let known: Vec<&str> = served.iter().map(|(name, _)| name.as_str()).collect();
     let is_served = |name: &&CatalogName| !known.contains(&name.as_str());
     if let Some(name) = requested.catalogs.iter().find(is_served) {
@@ -81,7 +83,10 @@ pub async fn export_of_fleet(
         return Err(ArchiveError::EmptyFleet);
     }
     let folder = workspace(&requested.data)?;
-    fetch(fleet, folder.path(), limits, &served, progress).await?;
+    let lost = fetch(fleet, folder.path(), limits, &served, progress).await?;
+    if let Some(lost) = lost.into_iter().next() {
+        return Err(lost);
+    }
     let own = Export {
         data: folder.path().to_owned(),
         ..requested.clone()
@@ -97,7 +102,7 @@ pub async fn import_into_fleet(
     progress: &Progress,
 ) -> Result<Vec<Imported>, ArchiveError> {
     // It writes into the bucket, so that one has to be the fleet's, too.
-    let id = fleet.check().await?;
+    let id = progress.unless_stopped(fleet.check()).await?;
     fleet.expect(&id);
     let metadata = {
         let (archive, progress) = (requested.archive.to_owned(), progress.clone());
@@ -199,7 +204,10 @@ impl FleetWork<'_> {
             older,
             ..
         } = self.requested;
-        fetch(self.fleet, folder.path(), limits, &served, self.progress).await?;
+        // What the bucket has lost of the fleet's revisions stands back behind the archive.
+        for lost in fetch(self.fleet, folder.path(), limits, &served, self.progress).await? {
+            tracing::warn!("{lost}");
+        }
         let imported = import(archive, folder.path(), limits, *older, self.progress).await?;
         Ok(Compared {
             folder,
@@ -341,13 +349,14 @@ impl FleetWork<'_> {
         // With the sums of its encodings.
         let revision = find().await?;
         self.progress.at("uploading", 0, 0)?;
-        let limit = FileLimit::of(&self.requested.limits);
-        let files = self.fleet.share_revision(store, Some(limit), &revision);
-        let files = files.await?;
+        let limit = Some(FileLimit::of(&self.requested.limits));
+        let files = || self.fleet.share_revision(store, limit, &revision);
+        let files = self.upload(files).await?;
         let image = match store.image(revision.id).await? {
             Some(image) => {
                 let of = (revision.id, &image);
-                let parts = self.fleet.share_image(store, Some(limit), of).await?;
+                let parts = || self.fleet.share_image(store, limit, of);
+                let parts = self.upload(parts).await?;
                 Some((image, parts))
             }
             None => None,
@@ -358,7 +367,9 @@ impl FleetWork<'_> {
         let past = past.filter(|past| Some(past.id) > known && past.id < revision.id);
         let past: Vec<_> = past.collect();
         let contents = past.iter().map(|past| past.published.content);
-        let outlines = self.fleet.share_outlines(store, contents.collect()).await?;
+        let contents: Vec<_> = contents.collect();
+        let outlines = || self.fleet.share_outlines(store, contents.clone());
+        let outlines = self.upload(outlines).await?;
         Ok(Ready {
             lease: *lease,
             revision,
@@ -368,22 +379,55 @@ impl FleetWork<'_> {
             outlines,
         })
     }
+
+    /// Puts objects into the bucket, and looks for them there: the database may tell of
+    /// objects that the bucket has lost, and no replica has the bytes of what is imported.
+    async fn upload<F: Future<Output = Result<Shared, FleetError>>>(
+        &self,
+        share: impl Fn() -> F,
+    ) -> Result<Shared, ArchiveError> {
+        let uploading = async {
+            let shared = share().await?;
+            if self.fleet.note_lost(&shared).await? {
+                return share().await;
+            }
+            Ok::<_, FleetError>(shared)
+        };
+        self.progress.unless_stopped(uploading).await
+    }
 }
 
 /// Brings generations into a folder, where they are current as those of a node alone.
+/// Returns why some are not, since the bucket has lost them; their history is there.
 async fn fetch(
     fleet: &Fleet,
     folder: &Path,
     limits: &Limits,
     served: &[(CatalogName, Generation)],
     progress: &Progress,
-) -> Result<(), ArchiveError> {
+) -> Result<Vec<ArchiveError>, ArchiveError> {
     let store = Store::open_with(folder, CacheLimits::NOTHING).await?;
     let fetching = async {
+        let mut lost = Vec::new();
         for (catalog, generation) in served {
             progress.at("downloading", 0, 0)?;
+            let failed = |cause| ArchiveError::Unfetched {
+                catalog: catalog.clone(),
+                cause,
+            };
             let (limit, of) = (FileLimit::of(limits), (catalog, generation));
-            let fetched = fetch_or_build(fleet, (&store, None), limit, of, false).await?;
+            let fetched = fetch_or_build(fleet, (&store, None), limit, of, false).await;
+            let fetched = match fetched {
+                Ok(fetched) => fetched,
+                Err(error) if error.is_lost() => {
+                    let after = generation.revision.next();
+                    let history = fleet.fetch_history(&store, catalog, after, MAX_HISTORY);
+                    history.await?;
+                    lost.push(failed(error));
+                    continue;
+                }
+                Err(error) => return Err(failed(error)),
+            };
             let revision = &fetched.revision;
             let history = fleet.fetch_history(&store, catalog, revision.id, MAX_HISTORY);
             history.await?;
@@ -393,9 +437,9 @@ async fn fetch(
                 store.record_image(revision.id, &image.image).await?;
             }
         }
-        Ok(())
+        Ok(lost)
     };
-    let fetched = fetching.await;
+    let fetched = progress.unless_stopped(fetching).await;
     store.close().await;
     fetched
 }

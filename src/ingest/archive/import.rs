@@ -93,16 +93,31 @@ async fn fresh(
 ) -> Result<(Vec<Imported>, Vec<CarriedRevision>), ArchiveError> {
     let (mut here, mut new) = (Vec::new(), Vec::new());
     for carried in metadata.catalogs {
+        let committed = time_of_unix(carried.committed);
+        let refused = |ours| ArchiveError::Older {
+            path: archive.to_owned(),
+            catalog: carried.catalog.clone(),
+            theirs: date(committed),
+            ours: date(ours),
+        };
         let Some(current) = store.current(&carried.catalog).await? else {
+            // Its files may be lost, or of another version.
+            let last = store.history().latest(&carried.catalog, 1).await?;
+            if let Some(last) = last.first()
+                && committed < last.committed
+                && last.content != carried.content
+                && !older
+            {
+                return Err(refused(last.committed));
+            }
             new.push(carried);
             continue;
         };
-        let committed = time_of_unix(carried.committed);
         if current.digest == carried.digest
             && current.content == carried.content
             && current.identity == carried.source
-            && current.modified == time_of_unix(carried.modified)
-            && current.committed == committed
+            && current.modified >= time_of_unix(carried.modified)
+            && current.committed >= committed
             && store.image(current.id).await?.as_ref() == Some(&carried.image)
         {
             here.push(Imported {
@@ -116,12 +131,7 @@ async fn fresh(
         }
         // Only other content could be lost.
         if committed < current.committed && current.content != carried.content && !older {
-            return Err(ArchiveError::Older {
-                path: archive.to_owned(),
-                catalog: carried.catalog,
-                theirs: date(committed),
-                ours: date(current.committed),
-            });
+            return Err(refused(current.committed));
         }
         new.push(carried);
     }

@@ -257,7 +257,10 @@ async fn share_out(
         let taken = fleet.take(me, &willing, most).await?;
         fleet_metrics::took(taken.len());
         if !taken.is_empty() {
-            tracing::info!(catalogs = ?names(membership, &taken), "following catalogs for the fleet");
+            tracing::info!(
+                catalogs = names(membership, &taken),
+                "following catalogs for the fleet"
+            );
             begin_tracks(membership, &taken).await?;
         }
         beat.leases.extend(taken);
@@ -273,7 +276,10 @@ async fn share_out(
         && fleet.has_taker(lease, mine).await?
     {
         beat.leases.retain(|kept| *kept != lease);
-        tracing::info!(catalogs = ?names(membership, &[lease]), "another replica shall follow: it has less to do");
+        tracing::info!(
+            catalogs = names(membership, &[lease]),
+            "another replica shall follow: it has less to do"
+        );
         // Nothing is begun here once another may have it.
         set_leases(membership, &beat.leases);
         fleet.give_back(lease).await?;
@@ -375,14 +381,14 @@ async fn begin_tracks(membership: &Membership, taken: &[Lease]) -> Result<(), Fl
 }
 
 /// The catalogs of some leases.
-fn names(membership: &Membership, leases: &[Lease]) -> Vec<String> {
+fn names(membership: &Membership, leases: &[Lease]) -> String {
     let tracks = membership.tracks().into_iter();
     let named = tracks.filter_map(|((catalog, _), state)| {
         let id = state.borrow().id;
         let is_named = leases.iter().any(|lease| Some(lease.track) == id);
         is_named.then(|| catalog.to_string())
     });
-    named.collect()
+    named.collect::<Vec<_>>().join(", ")
 }
 
 fn find(membership: &Membership, track: TrackId) -> Option<watch::Sender<TrackState>> {

@@ -2,11 +2,16 @@
 //! Without the database a replica does not live in the fleet; without the bucket it lives,
 //! and neither follows catalogs nor removes anything.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::store::fleet::{Fleet, FleetError};
+
+/// A bucket that has not answered for so long is told of. A request goes on for longer.
+const LATE: Duration = Duration::from_secs(10);
 
 /// What is known.
 pub(super) struct Verification {
@@ -52,7 +57,18 @@ impl Verification {
     /// Checks whether the bucket is of the fleet, once the database is known to be.
     pub(super) async fn check_bucket(&self) -> Result<(), FleetError> {
         self.check_database().await?;
-        let checked = self.fleet.check_bucket(&self.owner).await;
+        let mut checking = pin!(self.fleet.check_bucket(&self.owner));
+        let checked = match tokio::time::timeout(LATE, &mut checking).await {
+            Ok(checked) => checked,
+            Err(_) => {
+                let late = FleetError::NoAnswer {
+                    of: "the bucket",
+                    after: LATE,
+                };
+                self.bucket_problem.lock().get_or_insert(late.to_string());
+                checking.await
+            }
+        };
         let problem = checked.as_ref().err().map(ToString::to_string);
         *self.bucket_problem.lock() = problem;
         checked

@@ -112,9 +112,9 @@ async fn ready(State(admin): State<Admin>) -> Response {
             text.push_str("; ");
             text.push_str(problem);
         }
-        if let Some(panicked) = admin.fleet().and_then(|fleet| fleet.panicked()) {
+        for problem in admin.fleet().iter().flat_map(FleetStatus::problems) {
             text.push_str("; ");
-            text.push_str(&panicked);
+            text.push_str(&problem);
         }
         text.push('\n');
         return text.into_response();

@@ -86,16 +86,6 @@ impl Fleet {
         Ok(id)
     }
 
-    /// As [`Fleet::check`], and leaves no trace in either.
-    ///
-    /// # Errors
-    /// Likewise.
-    pub async fn try_out(&self) -> Result<String, FleetError> {
-        let id = self.check_database().await?;
-        self.try_bucket(&id).await?;
-        Ok(id)
-    }
-
     /// As [`Fleet::check`], of the database alone.
     pub async fn check_database(&self) -> Result<String, FleetError> {
         let id = self.check_tables().await?;
@@ -362,6 +352,31 @@ pub fn check_owner(folder: &Path, fleet: Option<&str>) -> Result<bool, FleetErro
     }
 }
 
+/// Checks that a data folder is not that of a node alone.
+pub async fn check_not_alone(folder: &Path) -> Result<(), FleetError> {
+    if folder.join(OWNER).exists() {
+        return Ok(());
+    }
+    let Some(store) = Store::open_beside(folder).await? else {
+        return Ok(());
+    };
+    let catalogs = store.catalogs().await;
+    store.close().await;
+    if catalogs?.is_empty() {
+        Ok(())
+    } else {
+        Err(is_alone(folder))
+    }
+}
+
+fn is_alone(folder: &Path) -> FleetError {
+    FleetError::Refused(format!(
+        "{} has catalogs of a node alone, whose revisions have other numbers: give each replica an \
+         empty data folder, and carry the catalogs over by `almanac export` and `almanac import`",
+        folder.display()
+    ))
+}
+
 impl Store {
     /// Checks that the numbers of this folder are those of a fleet, or of a node alone.
     /// An empty folder becomes the fleet's.
@@ -370,15 +385,10 @@ impl Store {
         let Some(fleet) = fleet.filter(|_| is_free) else {
             return Ok(());
         };
-        let shown = self.folder.display();
         if self.catalogs().await?.is_empty() {
             return write(&self.folder, &self.folder.join(OWNER), fleet);
         }
-        Err(FleetError::Refused(format!(
-            "{shown} has catalogs of a node alone, whose revisions have other numbers: give each \
-             replica an empty data folder, and carry the catalogs over by `almanac export` and \
-             `almanac import`"
-        )))
+        Err(is_alone(&self.folder))
     }
 
     /// The fleet whose numbers the folder has.

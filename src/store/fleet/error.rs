@@ -190,6 +190,8 @@ fn told(error: &sqlx::Error) -> String {
         }
         None => match error {
             sqlx::Error::Io(cause) => cause.to_string(),
+            sqlx::Error::PoolTimedOut => "no connection in time".to_owned(),
+            sqlx::Error::PoolClosed => "this replica stops".to_owned(),
             error => error.to_string(),
         },
     }
@@ -254,7 +256,7 @@ impl FleetError {
     }
 
     /// Whether an object is not in the bucket as its row has it.
-    pub(super) fn is_lost(&self) -> bool {
+    pub fn is_lost(&self) -> bool {
         match self {
             Self::Damaged { .. } => true,
             Self::Objects(error) => error.is_missing(),

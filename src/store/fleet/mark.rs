@@ -2,6 +2,7 @@
 //! the bucket in turn, so that an empty place is not taken for it.
 
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use sqlx::Row as _;
@@ -9,6 +10,7 @@ use sqlx::Row as _;
 use crate::objects::Put;
 use crate::store::fleet::error::FleetError;
 use crate::store::fleet::pool::Fleet;
+use crate::store::sql::seconds;
 
 /// The object that names the fleet of a bucket.
 const MARK: &str = "fleet";
@@ -60,13 +62,19 @@ impl Fleet {
     }
 
     /// As [`Fleet::check_bucket`], without the mark: nothing is left in the bucket, and the
-    /// database does not change.
+    /// database does not change. If the fleet is not known, whose the bucket is stays open.
     ///
     /// # Errors
     /// Likewise.
-    pub async fn try_bucket(&self, id: &str) -> Result<(), FleetError> {
-        self.compare_bucket(id).await?;
-        let key = probe_key(self.now().await?);
+    pub async fn try_bucket(&self, id: Option<&str>) -> Result<(), FleetError> {
+        let now = if let Some(id) = id {
+            self.compare_bucket(id).await?;
+            self.now().await?
+        } else {
+            self.bucket.read(MARK).await?;
+            seconds(SystemTime::now())
+        };
+        let key = probe_key(now);
         self.bucket.put(&key, Bytes::new(), Put::Replace).await?;
         let tried = self.try_object(&key).await;
         // It is removed in any case, and its own problem comes first.

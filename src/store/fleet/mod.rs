@@ -38,7 +38,7 @@ pub mod testing;
 mod upload;
 
 pub use collect::Collected;
-pub use connect::{Migrated, RETRY, check_owner, migrate};
+pub use connect::{Migrated, RETRY, check_not_alone, check_owner, migrate};
 pub use error::FleetError;
 pub use fetch::{Fetched, FetchedImage};
 pub use file_limit::FileLimit;

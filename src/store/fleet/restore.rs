@@ -122,12 +122,22 @@ impl Fleet {
         contents.sort_unstable();
         contents.dedup();
         let outlines = self.share_outlines(store, contents).await?;
+        let name = |content: &Digest| content.to_string();
+        let is_there = |content: &Digest| outlines.0.iter().any(|one| one.name == name(content));
+        let missing = rows.iter().filter(|(_, content, _)| !is_there(content));
+        let missing: Vec<String> = missing.map(|(id, ..)| id.to_string()).collect();
+        if !missing.is_empty() {
+            tracing::warn!(
+                %catalog, revisions = missing.join(", "),
+                "no replica has the lost outlines of these revisions: their changes are not told, \
+                 and the objects stay lost until the history drops them"
+            );
+        }
         if outlines.0.is_empty() {
             return Ok(false);
         }
         let named = rows.iter().filter_map(|(revision, content, _)| {
-            let name = content.to_string();
-            let outline = outlines.0.iter().find(|one| one.name == name)?;
+            let outline = outlines.0.iter().find(|one| one.name == name(content))?;
             let statement = sqlx::query(RENAME_OUTLINE_OF)
                 .bind(&outline.digest.as_bytes()[..])
                 .bind(outline.incarnation)
@@ -144,19 +154,35 @@ impl Fleet {
         let query = sqlx::query(NAMED).bind(lease.track.0).bind(format());
         for row in &self.rows("list the objects of a catalog", query).await? {
             let bytes: &[u8] = row.get("digest");
-            let Ok(digest) = <[u8; 32]>::try_from(bytes) else {
-                continue;
-            };
-            let incarnation: i64 = row.get("incarnation");
-            let key = key(&Digest::from_bytes(digest), incarnation);
-            if !self.bucket.lists(&key).await? {
-                let statement = "UPDATE objects SET state = 'lost'
-                    WHERE digest = $1 AND incarnation = $2 AND state = 'there'";
-                let statement = sqlx::query(statement).bind(bytes).bind(incarnation);
-                self.execute("note a lost object", statement).await?;
+            if let Ok(digest) = <[u8; 32]>::try_from(bytes) {
+                let digest = Digest::from_bytes(digest);
+                self.look_for(&digest, row.get("incarnation")).await?;
             }
         }
         Ok(())
+    }
+
+    /// Looks for objects in the bucket. Returns whether any is lost, which is uploaded when
+    /// it is shared again.
+    pub async fn note_lost(&self, objects: &Shared) -> Result<bool, FleetError> {
+        let mut is_any_lost = false;
+        for object in &objects.0 {
+            is_any_lost |= !self.look_for(&object.digest, object.incarnation).await?;
+        }
+        Ok(is_any_lost)
+    }
+
+    /// Whether the bucket has an object. It is noted otherwise.
+    async fn look_for(&self, digest: &Digest, incarnation: i64) -> Result<bool, FleetError> {
+        let is_there = self.bucket.lists(&key(digest, incarnation)).await?;
+        if !is_there {
+            let statement = "UPDATE objects SET state = 'lost'
+                WHERE digest = $1 AND incarnation = $2 AND state = 'there'";
+            let statement = sqlx::query(statement).bind(&digest.as_bytes()[..]);
+            let statement = statement.bind(incarnation);
+            self.execute("note a lost object", statement).await?;
+        }
+        Ok(is_there)
     }
 
     /// Names the objects that have the bytes now, and marks lost ones that nothing names any more.

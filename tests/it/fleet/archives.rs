@@ -39,14 +39,16 @@ impl Desk {
 
     /// Runs a command with the configuration and a data folder that need not exist.
     pub(super) fn run(&self, command: &str, data: &Path, more: &[&str]) -> Finished {
+        self.command(command, data, more).run()
+    }
+
+    fn command(&self, command: &str, data: &Path, more: &[&str]) -> Start {
         let start = Start::new([command])
             .argument(format!("--config={}", self.path("almanac.toml").display()))
             .argument(format!("--data-dir={}", data.display()));
         let start = more.iter().fold(start, |start, more| start.argument(*more));
         let variables = credentials().into_iter();
-        variables
-            .fold(start, |start, (name, value)| start.variable(name, value))
-            .run()
+        variables.fold(start, |start, (name, value)| start.variable(name, value))
     }
 
     pub(super) fn export(&self, data: &Path, name: &str) -> PathBuf {
@@ -237,6 +239,84 @@ fn an_import_replaces_nothing_newer_and_the_holder_goes_on_after_it() {
     // The lease goes back, and the next pass publishes.
     upstream.misbehave(|behaviour| behaviour.status = None);
     until_all_at(&mut replicas, "a", &second.digest());
+}
+
+/// An import brings the bytes that the bucket and all replicas have lost, and goes back only
+/// when it is told to.
+#[test]
+fn an_import_fills_a_bucket_that_has_lost_what_the_fleet_serves() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        first,
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    replicas[0].until_pullable("a");
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let here = Desk::new(&format!("{}{config}", shared.settings()));
+    let none = here.path("none");
+    let archive = here.export(&none, "first.tar");
+    // Dates have whole seconds.
+    std::thread::sleep(Duration::from_millis(1100));
+    let second = push(&upstream, "second");
+    until_all_at(&mut replicas, "a", &second.digest());
+    replicas[0].until_pullable("a");
+    upstream.misbehave(|behaviour| behaviour.status = Some(503));
+    drop(replicas);
+    shared.objects.remove(|key| key.contains("sha256/"));
+
+    let failed = here.run("export", &none, &["--file", "lost.tar"]);
+    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+    for told in ["the revision of a that the fleet serves", "try again"] {
+        assert!(failed.stderr.contains(told), "{failed:?}");
+    }
+    let refused = here.import(&none, &archive, &[]);
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    for told in ["newer here", "--older"] {
+        assert!(refused.stderr.contains(told), "{refused:?}");
+    }
+    here.imported(&none, &archive, &["--older"]);
+    let mut replicas = super::replicas(&shared, &config, 1);
+    until_at(&mut replicas[0], "a", &first.digest());
+    replicas[0].until_pullable("a");
+}
+
+#[test]
+fn an_export_ends_on_a_signal_while_the_bucket_hangs() {
+    let Some(Following {
+        shared,
+        upstream,
+        replicas: _replicas,
+        ..
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let here = Desk::new(&format!("{}{config}", shared.settings()));
+    shared
+        .objects
+        .lie(|lies| lies.slow = Duration::from_mins(10));
+    let archive = here.path("a.tar");
+    let arguments = ["--file", archive.to_str().unwrap()];
+    let asked = || shared.objects.requests().len();
+    let before = asked();
+    let mut export = here
+        .command("export", &here.path("none"), &arguments)
+        .start();
+    until("a request to the bucket", || asked() > before);
+    export.terminate();
+    let status = export.wait(Duration::from_secs(10));
+    assert_eq!(status.code(), Some(1));
+    assert!(
+        export.log().contains("stopped; nothing was changed"),
+        "{}",
+        export.log()
+    );
+    assert!(!archive.exists());
 }
 
 #[test]

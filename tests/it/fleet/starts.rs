@@ -54,9 +54,17 @@ fn a_database_without_tables_is_refused_with_the_command_that_makes_them() {
         objects: ObjectStore::start(),
     };
     let config = shared.settings() + &catalog;
+    // The bucket has a problem of its own.
+    shared.objects.lie(|lies| lies.empty_lists = true);
     let refused = check(&config, &credentials());
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("almanac migrate"), "{refused:?}");
+    for told in ["almanac migrate", "s3:ListBucket"] {
+        assert!(refused.stderr.contains(told), "{told}: {refused:?}");
+    }
+    shared.objects.behave();
+    assert!(shared.objects.keys().is_empty());
+    let refused = check(&config, &credentials());
+    assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
 
     let made = shared.try_migrate();
     assert!(made.stdout.contains("has the tables"), "{made:?}");
@@ -198,6 +206,10 @@ fn a_data_folder_of_a_node_alone_is_refused_and_the_other_way_round() {
     assert_eq!(status.code(), Some(1));
     let log = node.program.log();
     assert!(log.contains("of a node alone"), "{log}");
+    let config = shared.settings() + &catalog;
+    let refused = check_in(Some(node.program.data()), &config, &credentials());
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("of a node alone"), "{refused:?}");
 
     let mut replica = shared.replica(&catalog);
     replica.until("a", "a revision", |status| status["state"] == "serving");

@@ -18,4 +18,4 @@ mod webhook;
 pub use event::{Event, EventData, EventKind, Failure, Publication, Recovery, Update};
 pub use receiver::{DeliveryError, Receiver, WebhookError};
 pub use sender::{Webhooks, describe_metrics};
-pub use webhook::{ReceiverUrl, Webhook, WebhookName};
+pub use webhook::{ReceiverUrl, Webhook, WebhookName, is_source};

@@ -18,6 +18,8 @@ use crate::webhooks::queue::Delivery;
 const MAX_NAME: usize = 63;
 /// The longest URL, in bytes.
 const MAX_URL: usize = 2000;
+/// The longest URL of this almanac, in bytes.
+const MAX_SOURCE: usize = 500;
 
 /// A webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +70,18 @@ impl Webhook {
     fn includes(&self, catalog: &CatalogName) -> bool {
         self.catalogs.is_empty() || self.catalogs.contains(catalog)
     }
+}
+
+/// Whether a text is a URL of this almanac, to which events add a path.
+pub fn is_source(text: &str) -> bool {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_base = |url: Url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    };
+    is_plain && text.len() <= MAX_SOURCE && text.parse().is_ok_and(is_base)
 }
 
 impl WebhookName {

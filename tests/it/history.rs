@@ -274,9 +274,14 @@ fn an_update_is_described_over_http_and_after_a_restart() {
         value.as_str().unwrap().to_owned()
     };
     let (from, to) = (name(2, "revision"), name(1, "revision"));
+    let digits = "sha256:".len() + 12;
     for (from, to) in [
         (from.clone(), to.clone()),
         (name(2, "digest"), name(1, "content")),
+        (
+            name(2, "digest")[..digits].to_owned(),
+            name(1, "content")[..digits].to_owned(),
+        ),
     ] {
         let found = json(&served, &format!("changes?from={from}&to={to}"));
         assert_eq!(
@@ -295,6 +300,8 @@ fn an_update_is_described_over_http_and_after_a_restart() {
     for (query, status, words) in [
         ("from=999", 404, "the history has 3 revisions"),
         ("from=2001-01-01", 404, "is before the history"),
+        ("from=sha256:0123456789ab", 404, "is no revision"),
+        ("from=sha256:", 404, "is no revision"),
         ("to=2999-01-01", 400, "in the future"),
         ("from=yesterday", 400, "a day such as"),
         ("from=2026-13-01", 400, "a day such as"),

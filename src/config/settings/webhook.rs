@@ -4,13 +4,12 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::Url;
 use serde::Deserialize;
 
 use crate::config::error::ConfigError;
 use crate::config::value::{Timeout, deserialized_from_text};
 use crate::name::CatalogName;
-use crate::webhooks::{EventKind, ReceiverUrl, Webhook, WebhookName};
+use crate::webhooks::{EventKind, ReceiverUrl, Webhook, WebhookName, is_source};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Together with the waits between them, these take some eight minutes.
@@ -22,8 +21,6 @@ const EVENTS: [EventKind; 3] = [
     EventKind::Refused,
     EventKind::Recovered,
 ];
-/// The longest URL of this almanac, in bytes.
-const MAX_SOURCE: usize = 500;
 
 /// A webhook.
 #[derive(Clone, Debug, Deserialize)]
@@ -119,18 +116,6 @@ impl WebhookSettings {
             allow_local: self.allow_local,
         })
     }
-}
-
-/// Whether a text is a URL that paths of this almanac can follow.
-fn is_source(text: &str) -> bool {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-    let is_base = |url: Url| {
-        matches!(url.scheme(), "http" | "https")
-            && url.has_host()
-            && url.query().is_none()
-            && url.fragment().is_none()
-    };
-    is_plain && text.len() <= MAX_SOURCE && text.parse().is_ok_and(is_base)
 }
 
 /// The webhooks, with unique names.

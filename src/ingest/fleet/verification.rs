@@ -65,6 +65,7 @@ impl Verification {
                     of: "the bucket",
                     after: LATE,
                 };
+                tracing::warn!(error = %late, "the bucket is not checked yet: passes wait");
                 self.bucket_problem.lock().get_or_insert(late.to_string());
                 checking.await
             }

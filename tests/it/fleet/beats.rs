@@ -123,3 +123,37 @@ fn a_replica_that_cannot_use_the_bucket_is_left_out_when_catalogs_are_shared_out
         std::thread::sleep(STEP);
     }
 }
+
+/// A request goes on for longer than a person waits for a reason.
+#[test]
+fn a_bucket_that_hangs_at_a_start_is_named() {
+    let Some(Following {
+        shared,
+        upstream: _upstream,
+        mut replicas,
+        first,
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    let replica = &mut replicas[0];
+    replica.stop();
+    shared
+        .objects
+        .lie(|lies| lies.slow = Duration::from_mins(10));
+    replica.program.restart();
+    until("the problem", || {
+        status_of(replica)["bucket_error"] == "no answer of the bucket after 10s"
+    });
+    // What is stored is served meanwhile, and the readiness tells.
+    until_at(replica, "a", &first.digest());
+    let ready = replica.ready();
+    assert_eq!(ready.status, 200, "{}", ready.text());
+    assert!(
+        ready
+            .text()
+            .contains("; the bucket of the fleet: no answer"),
+        "{}",
+        ready.text()
+    );
+}

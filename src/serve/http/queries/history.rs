@@ -20,6 +20,7 @@ use crate::serve::http::queries::response::QueryResponse;
 use crate::snapshot::Snapshot;
 use crate::store::HistoryEntry;
 use ::images::Reference;
+use ::images::digest::Digest;
 
 /// The fields of a revision, in their order.
 const REVISION: &[&str] = &[
@@ -40,6 +41,8 @@ const REVISION: &[&str] = &[
 const CHANGES: &[&str] = &["from", "to", "counts", "changes"];
 /// The most entries of a feed.
 const FEED: u32 = 50;
+/// The least length of a digest that is written by its first digits: 12 of them.
+const DIGITS: usize = "sha256:".len() + 12;
 const DAY: Duration = Duration::from_hours(24);
 
 #[derive(Serialize)]
@@ -230,8 +233,8 @@ fn find<'a>(
             unknown,
         )
     } else if text.starts_with("sha256:") {
-        let is_meant =
-            |one: &&HistoryEntry| one.digest.to_string() == text || one.content.to_string() == text;
+        let begins = |digest: &Digest| text.len() >= DIGITS && digest.to_string().starts_with(text);
+        let is_meant = |one: &&HistoryEntry| begins(&one.digest) || begins(&one.content);
         (history.iter().find(is_meant), unknown)
     } else {
         let time = moment(parameter, text)?;

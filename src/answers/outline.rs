@@ -14,6 +14,8 @@ use fbc::problem::Problem;
 pub const OUTLINE_FORMAT: u32 = 1;
 /// The longest deprecation message that is kept, in characters.
 const MAX_MESSAGE: usize = 1_000;
+/// How many digits of its digest a longer one has at its end.
+const DIGEST_DIGITS: usize = 12;
 /// How many hexadecimal digits of the digest of a channel's edges are kept.
 const EDGES: usize = 16;
 /// The same for the edges of one entry.
@@ -195,11 +197,16 @@ impl ChannelOutline {
     }
 }
 
-/// A message of bounded length.
+/// A message of bounded length. The digits at the end of a longer one tell of changes behind
+/// its beginning.
 fn cut(message: &str) -> String {
     let mut kept: String = message.chars().take(MAX_MESSAGE).collect();
     if kept.len() < message.len() {
-        kept.push('…');
+        let digest = Digest::of(message.as_bytes()).hex();
+        let digits = digest.get(..DIGEST_DIGITS).unwrap_or_default();
+        kept.push_str("… (");
+        kept.push_str(digits);
+        kept.push(')');
     }
     kept
 }

@@ -68,7 +68,7 @@ const EXAMPLES: &str = help_of_reading!(
 
 #[derive(Serialize)]
 struct Report<'a> {
-    counts: BTreeMap<Kind, usize>,
+    counts: &'a BTreeMap<Kind, usize>,
     changes: &'a [Change],
 }
 
@@ -91,15 +91,16 @@ impl Arguments {
         if found.is_empty() {
             output::note("almanac: no changes");
         }
+        let counts = counts(&found);
         let report = Report {
-            counts: counts(&found),
+            counts: &counts,
             changes: &found,
         };
         output::print(|out| match self.output {
             Output::Text if found.is_empty() => Ok(()),
             Output::Text => {
                 write!(out, "{}", text(&found))?;
-                writeln!(out, "\n{}", summary(&found))
+                writeln!(out, "\n{}", summary(&counts))
             }
             Output::Json => output::json(&report, out),
             Output::Yaml => format::yaml_of(&report, out),

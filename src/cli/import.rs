@@ -87,6 +87,12 @@ impl Arguments {
         let imported = block_on(progress::stop_on_signal(&progress, work))?.map_err(failure)?;
         for catalog in &imported {
             let source = sources.get(&catalog.catalog);
+            if source.is_none() && !sources.is_empty() {
+                output::note(&format!(
+                    "almanac: the configuration has no catalog {}, so it will not be served",
+                    catalog.catalog
+                ));
+            }
             if let Some(source) = source.filter(|it| !has_origin_of(it, &catalog.identity)) {
                 output::note(&format!(
                     "almanac: {} is of {} in the archive and of {source} in the configuration, so \
@@ -107,6 +113,7 @@ impl Arguments {
                     "revision": catalog.revision,
                     "there": catalog.there,
                     "imported": taken(catalog),
+                    "gapAfter": catalog.gap,
                 })
             });
             let catalogs = catalogs.collect::<Vec<_>>();
@@ -129,6 +136,13 @@ impl Arguments {
                 let _ = write!(line, ", which was {} there", catalog.there);
             }
             output::note(&line);
+            if let Some(gap) = catalog.gap {
+                output::note(&format!(
+                    "the history of {} has a gap: the archive goes on after revision {gap} of the \
+                     other side, which is not known here, as an archive in between was not imported",
+                    catalog.catalog
+                ));
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

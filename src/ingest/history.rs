@@ -1,6 +1,6 @@
 //! Changes of a new revision, for the log and the metrics. The history is trimmed.
 
-use crate::answers::changes::counted_in_words;
+use crate::answers::changes::in_words;
 use crate::ingest::catalog_metrics::count_changes;
 use crate::ingest::context::PassContext;
 use crate::store::{HistoryEntry, RecordedChanges, Revision};
@@ -31,5 +31,5 @@ pub(super) fn words(changes: &RecordedChanges) -> String {
     if changes.counts.is_empty() {
         return "none".to_owned();
     }
-    counted_in_words(&changes.counts)
+    in_words(&changes.counts)
 }

@@ -1,14 +1,19 @@
 //! Commits revisions of another store, with what it knows of those before them.
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
+
+use sqlx::Row as _;
 
 use crate::name::CatalogName;
 use crate::store::commit::{Dates, NewRevision, Pending, make_current};
+use crate::store::history::is_new;
 use crate::store::images::Image;
 use crate::store::revision::{PastRevision, Revision, RevisionId};
-use crate::store::sql::{seconds, whole};
+use crate::store::revisions::revision_exists;
+use crate::store::sql::{self, seconds, whole};
 use crate::store::writer::Finished;
-use crate::store::{Store, StoreError};
+use crate::store::{HistoryEntry, Store, StoreError};
 use ::images::digest::Digest;
 
 /// A revision of another store, to import.
@@ -18,7 +23,7 @@ pub struct Import<'a> {
     /// Its description.
     pub new: NewRevision<'a>,
     /// The number that it had. It keeps it unless another revision has or had it
-    /// here, or a later one of the catalog is known.
+    /// here, or a later one of the catalog is known. So do those before it.
     pub id: RevisionId,
     /// When its content first became a revision.
     pub modified: SystemTime,
@@ -71,13 +76,17 @@ impl Store {
         self.sync_contents().await?;
         let mut pending = Vec::with_capacity(imports.len());
         let mut pins = Vec::new();
+        let mut next = self.next_number().await?;
+        let mut taken = BTreeSet::new();
         for mut import in imports {
             let dates = import.dates(self.last_of(import.new.catalog).await?);
             let parts: Vec<Digest> = import.image.parts().map(|part| part.digest).collect();
             pins.push(self.pins(&parts));
             let catalog = import.new.catalog;
-            let past = self
-                .past_after(catalog, import.past, dates.committed)
+            let mut past = self.past_after(catalog, import.past).await?;
+            let ids = past.iter_mut().map(|one| &mut one.id);
+            let mut ids: Vec<&mut RevisionId> = ids.chain([&mut import.id]).collect();
+            self.number(catalog, &mut ids, &mut next, &mut taken)
                 .await?;
             let past = self.prepare_past(catalog, &past).await?;
             let last = past.last().map(|(past, _)| past.published.content);
@@ -107,29 +116,61 @@ impl Store {
         .await
     }
 
-    /// The revisions of another store that come after those known here. One with an earlier
-    /// date was not served at that time: it counts as published with the next one.
+    /// The revisions of another store that come after the last one known here.
     async fn past_after(
         &self,
         catalog: &CatalogName,
         past: &[PastRevision],
-        committed: i64,
     ) -> Result<Vec<PastRevision>, StoreError> {
-        let history = self.history().list(catalog).await?;
-        let Some(last) = history.first() else {
+        let last = self.history().latest(catalog, 1).await?;
+        let Some(last) = last.first().map(HistoryEntry::past) else {
             return Ok(past.to_vec());
         };
-        let (known, published) = (last.revision, seconds(last.committed));
-        let new = past.iter().filter(|one| one.id > known);
-        let mut new: Vec<PastRevision> = new.cloned().collect();
-        let mut next = committed;
-        for one in new.iter_mut().rev() {
-            if one.published.committed < published {
-                one.published.committed = next;
-            }
-            next = one.published.committed;
+        if let Some(at) = past.iter().rposition(|one| one.published == last.published) {
+            return Ok(past[at + 1..].to_vec());
         }
-        Ok(new)
+        // Numbers are of the other store, and dates have whole seconds.
+        let order = |one: &PastRevision| (one.published.committed, one.id);
+        let new = past.iter().filter(|one| order(one) > order(&last));
+        Ok(new.cloned().collect())
+    }
+
+    /// The first number that no revision has or had.
+    async fn next_number(&self) -> Result<RevisionId, StoreError> {
+        let query = sqlx::query(
+            "SELECT 1 + max(
+               (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'revisions'),
+               (SELECT coalesce(max(revision), 0) FROM history))",
+        );
+        let row = sql::first(&self.pool, "look up the last number", query).await?;
+        Ok(RevisionId(row.map_or(1, |row| row.get(0))))
+    }
+
+    /// Gives revisions of another store numbers of this one, in their order. They keep theirs
+    /// if no revision has or had them, and none of the catalog a larger one.
+    async fn number(
+        &self,
+        catalog: &CatalogName,
+        ids: &mut [&mut RevisionId],
+        next: &mut RevisionId,
+        taken: &mut BTreeSet<RevisionId>,
+    ) -> Result<(), StoreError> {
+        let mut last = None;
+        for id in ids {
+            let wanted = **id;
+            let is_free = wanted.is_sound()
+                && last < Some(wanted)
+                && !taken.contains(&wanted)
+                && !revision_exists(&self.pool, wanted).await?
+                && is_new(&self.pool, catalog, wanted).await?;
+            if !is_free {
+                **id = last.map_or(*next, |last: RevisionId| last.next().max(*next));
+            }
+            taken.insert(**id);
+            *next = (*next).max(id.next());
+            last = Some(**id);
+        }
+        Ok(())
     }
 
     /// The last known revision of a catalog. Its files may be lost, or of another version.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -94,11 +94,11 @@ fn export(almanac: &Almanac, archive: &Path, more: &[&str]) -> Finished {
         .run()
 }
 
-fn import(archive: &Path, data: &Path) -> Finished {
+pub(super) fn import(archive: &Path, data: &Path) -> Finished {
     import_with(archive, data, &[])
 }
 
-fn import_with(archive: &Path, data: &Path, more: &[&str]) -> Finished {
+pub(super) fn import_with(archive: &Path, data: &Path, more: &[&str]) -> Finished {
     let start = Start::new(["import"])
         .argument(format!("--data-dir={}", data.display()))
         .argument(archive.display().to_string());
@@ -393,42 +393,50 @@ fn a_mirrored_database_is_imported() {
     assert_eq!(there.packages("a").unwrap(), ["etcd"]);
 }
 
-/// An almanac with a folder's catalog `a` that changes, and `b`, which stays.
-struct Carried {
-    almanac: Almanac,
-    config: String,
+/// An almanac with a folder's catalog that changes, and another one, which stays.
+pub(super) struct Carried {
+    pub(super) almanac: Almanac,
+    pub(super) config: String,
     folder: PathBuf,
+    names: [&'static str; 2],
 }
 
 impl Carried {
-    fn start(folder: &TempDir) -> Self {
+    /// With the catalogs `a` and `b`.
+    pub(super) fn start(folder: &TempDir) -> Self {
+        Self::named(folder, ["a", "b"])
+    }
+
+    pub(super) fn named(folder: &TempDir, names: [&'static str; 2]) -> Self {
         let folder = folder.path().to_owned();
-        for (path, package) in [("a", "etcd"), ("b", "vault")] {
+        for (path, package) in names.iter().zip(["etcd", "vault"]) {
             fs::create_dir(folder.join(path)).unwrap();
             Catalog::one(package).write_to(&folder.join(path), Format::Yaml);
         }
-        let source = |name: &str| format!("file:{}", folder.join(name).display());
-        let config = format!("{}{}", following(&source("a")), catalog("b", &source("b")));
+        let of = |name: &str| catalog(name, &format!("file:{}", folder.join(name).display()));
+        let config = format!("poll = \"100ms\"\n{}{}", of(names[0]), of(names[1]));
         Self {
             almanac: Almanac::start(&config),
             config,
             folder,
+            names,
         }
     }
 
-    /// Exports once `a` has just that package, and the image is made of it.
-    fn export(&mut self, name: &str, package: &str, more: &[&str]) -> PathBuf {
-        let source = self.folder.join("a");
+    /// Exports once the first one has just that package, and the image is made of it.
+    pub(super) fn export(&mut self, name: &str, package: &str, more: &[&str]) -> PathBuf {
+        let [name_a, name_b] = self.names;
+        let source = self.folder.join(name_a);
         fs::remove_dir_all(&source).unwrap();
         fs::create_dir(&source).unwrap();
         Catalog::one(package).write_to(&source, Format::Yaml);
-        self.almanac.until_pullable("a");
-        self.almanac.until_pullable("b");
+        self.almanac.until_pullable(name_a);
+        self.almanac.until_pullable(name_b);
         let archive = self.folder.join(name);
         let begin = Instant::now();
         loop {
             assert!(begin.elapsed().as_secs() < 30, "waiting for {package}");
-            if self.almanac.packages("a").ok() == Some(vec![package.to_owned()]) {
+            if self.almanac.packages(name_a).ok() == Some(vec![package.to_owned()]) {
                 let finished = export(&self.almanac, &archive, more);
                 if finished.status.success() {
                     return archive;
@@ -505,64 +513,6 @@ fn an_older_archive_is_taken_only_when_told_to() {
     assert!(finished.status.success(), "{finished:?}");
     let mut there = Almanac::start_in(&data, &format!("offline = true\n{}", carried.config));
     assert_eq!(there.packages("a").unwrap(), ["etcd"]);
-}
-
-/// What was served at a moment is found by its time, and clients that compare dates notice
-/// the way back.
-#[test]
-fn a_catalog_that_an_import_takes_back_is_published_at_that_moment() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut carried = Carried::start(&folder);
-    let first = carried.export("first.tar", "etcd", &[]);
-    // Dates have seconds.
-    let pause = || std::thread::sleep(Duration::from_millis(1100));
-    pause();
-    let second = carried.export("second.tar", "kafka", &[]);
-    let data = folder.path().join("there");
-    assert!(import(&second, &data).status.success());
-    let config = format!("offline = true\n{}", carried.config);
-    let modified = |there: &mut Almanac| {
-        let date = there.all("a").header("last-modified").unwrap().to_owned();
-        httpdate::parse_http_date(&date).unwrap()
-    };
-    let mut there = Almanac::start_in(&data, &config);
-    let newer = modified(&mut there);
-    there.stop();
-    pause();
-    let before = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    pause();
-    let finished = import_with(&first, &data, &["--older"]);
-    assert!(finished.status.success(), "{finished:?}");
-    // Once more: nothing goes back.
-    let finished = import_with(&first, &data, &["--older"]);
-    assert!(finished.stderr.contains("nothing is new"), "{finished:?}");
-    assert!(
-        finished.stderr.contains("already there: a at"),
-        "{finished:?}"
-    );
-
-    let mut there = Almanac::start_in(&data, &config);
-    assert_eq!(there.packages("a").unwrap(), ["etcd"]);
-    assert!(modified(&mut there) > newer);
-    let mut told = |path: &str| -> Value {
-        let reply = there.http(path);
-        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
-        serde_json::from_slice(&reply.body).unwrap()
-    };
-    let revisions = told("/catalogs/a/api/v1/revisions");
-    let revisions = revisions["items"].as_array().unwrap().clone();
-    let published = |at: usize| revisions[at]["published"].as_str().unwrap().to_owned();
-    assert!(
-        published(0) > before && before > published(1),
-        "{revisions:?}"
-    );
-    let changes = told(&format!("/catalogs/a/api/v1/changes?to={before}"));
-    assert_eq!(changes["to"]["revision"], revisions[1]["revision"]);
-    let updates = told(&format!("/api/v1/changes?since={before}"));
-    assert_eq!(
-        updates["items"][0]["revision"], revisions[0]["revision"],
-        "{updates}"
-    );
 }
 
 #[test]

@@ -274,7 +274,7 @@ fn an_update_is_described_over_http_and_after_a_restart() {
         value.as_str().unwrap().to_owned()
     };
     let (from, to) = (name(2, "revision"), name(1, "revision"));
-    let digits = "sha256:".len() + 12;
+    let digits = "sha256:".len() + 6;
     for (from, to) in [
         (from.clone(), to.clone()),
         (name(2, "digest"), name(1, "content")),
@@ -301,7 +301,11 @@ fn an_update_is_described_over_http_and_after_a_restart() {
         ("from=999", 404, "the history has 3 revisions"),
         ("from=2001-01-01", 404, "is before the history"),
         ("from=sha256:0123456789ab", 404, "is no revision"),
-        ("from=sha256:", 404, "is no revision"),
+        ("from=sha256:", 400, "needs 6 digits"),
+        ("from=sha256:01234", 400, "needs 6 digits"),
+        ("from=sha256:01234x", 400, "needs 6 digits"),
+        ("from=012345", 404, "is no revision"),
+        ("from=abcde", 400, "a day such as"),
         ("to=2999-01-01", 400, "in the future"),
         ("from=yesterday", 400, "a day such as"),
         ("from=2026-13-01", 400, "a day such as"),

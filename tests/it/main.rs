@@ -19,6 +19,7 @@ mod bad_input;
 mod behind_nginx;
 mod beside_skopeo;
 mod build_info;
+mod carried_history;
 mod check;
 mod cluster;
 mod command_line;

@@ -1,9 +1,10 @@
 //! A feed of changes (Atom, RFC 4287).
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::SystemTime;
 
-use crate::answers::changes::{Change, summary, text};
+use crate::answers::changes::{Change, Kind, summary, text};
 use crate::answers::rest::records::percent_encoded;
 use crate::answers::xml::escaped;
 
@@ -21,6 +22,8 @@ pub struct FeedEntry<'a> {
     pub published: SystemTime,
     /// Its changes, or the first of them.
     pub changes: &'a [Change],
+    /// How many there are of each kind.
+    pub counts: &'a BTreeMap<Kind, usize>,
     /// How many there are.
     pub total: usize,
 }
@@ -105,7 +108,7 @@ pub fn feed(
              <link rel=\"alternate\" type=\"application/json\" href=\"{}\"/>\n    \
              <content type=\"text\">{}</content>\n  </entry>",
             entry.content,
-            escaped(&summary(entry.changes)),
+            escaped(&summary(entry.counts)),
             escaped(&changes),
             escaped(&content),
         );

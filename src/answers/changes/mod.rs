@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::answers::outline::{BundleOutline, ChannelOutline, Outline, PackageOutline};
 
 pub use atom::{FeedEntry, feed};
-pub use text::{counted_in_words, in_words, markdown, sentence, summary, text};
+pub use text::{in_words, markdown, sentence, summary, text};
 
 /// A change of a catalog. Fields without meaning for its kind are absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::answers::changes::{Change, Kind, counts};
+use crate::answers::changes::{Change, Kind};
 use fbc::text::display::shown;
+
+const NOTHING: &str = "no package changed";
 
 /// A change as a sentence without its package.
 pub fn sentence(change: &Change) -> String {
@@ -33,6 +35,9 @@ pub fn sentence(change: &Change) -> String {
         Kind::BundleRemoved => format!("bundle {bundle} removed, version {}", of(&change.version)),
         Kind::BundleReplaced => {
             format!("bundle {bundle} replaced by other content under the same name")
+        }
+        Kind::Deprecated if change.from.is_some() => {
+            format!("deprecation of {subject} changed: {to}")
         }
         Kind::Deprecated => format!("{subject} deprecated: {to}"),
         Kind::DeprecationLifted => format!("deprecation of {subject} lifted"),
@@ -66,27 +71,20 @@ pub fn markdown(changes: &[Change]) -> String {
     out
 }
 
-/// The changes in a few words: the number of each kind, the most important kinds
-/// first.
-pub fn summary(changes: &[Change]) -> String {
-    if changes.is_empty() {
-        return "no package changed".to_owned();
+/// Numbers of changes by kind, in the names of the kinds: `2 package-added, 1 head-moved`.
+pub fn summary(counts: &BTreeMap<Kind, usize>) -> String {
+    if counts.is_empty() {
+        return NOTHING.to_owned();
     }
-    let counts = counts(changes);
     let counted = counts.iter().map(|(kind, count)| format!("{count} {kind}"));
     counted.collect::<Vec<_>>().join(", ")
 }
 
 /// The same as people say it: `2 packages added, 1 head moved`.
-pub fn in_words(changes: &[Change]) -> String {
-    if changes.is_empty() {
-        return "no package changed".to_owned();
+pub fn in_words(counts: &BTreeMap<Kind, usize>) -> String {
+    if counts.is_empty() {
+        return NOTHING.to_owned();
     }
-    counted_in_words(&counts(changes))
-}
-
-/// The same of numbers of changes by kind.
-pub fn counted_in_words(counts: &BTreeMap<Kind, usize>) -> String {
     let counted = counts.iter().map(|(kind, count)| {
         let (one, many, verb) = words(*kind);
         format!("{count} {} {verb}", if *count == 1 { one } else { many })
@@ -171,6 +169,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::changes::counts;
 
     #[test]
     fn text_of_a_catalog_has_no_meaning_in_markdown() {
@@ -190,7 +189,9 @@ mod tests {
             change(Kind::PackageAdded, "b"),
             change(Kind::HeadMoved, "c"),
         ];
-        assert_eq!(in_words(&changes), "2 packages added, 1 head moved");
-        assert_eq!(in_words(&[]), "no package changed");
+        let counts = counts(&changes);
+        assert_eq!(in_words(&counts), "2 packages added, 1 head moved");
+        assert_eq!(summary(&counts), "2 package-added, 1 head-moved");
+        assert_eq!(in_words(&BTreeMap::new()), "no package changed");
     }
 }

@@ -118,6 +118,10 @@ pub(super) async fn gather(
         // The other side has those up to what it holds.
         let known = there.get(&name).map(|held| held.revision);
         let history = history(store, &name, known, revision.id).await?;
+        let after = match known {
+            Some(known) => store.history().entry(&name, known).await?,
+            None => None,
+        };
         catalogs.push(CarriedRevision {
             catalog: name,
             id: revision.id,
@@ -130,6 +134,7 @@ pub(super) async fn gather(
             problems: store.problems(revision.id).await?,
             image,
             history,
+            after: after.map(|entry| entry.past()),
         });
     }
     let held = there.values().flat_map(|catalog| &catalog.blobs);

@@ -39,6 +39,9 @@ pub struct Imported {
     pub there: RevisionId,
     /// Its source and variant.
     pub identity: SourceIdentity,
+    /// The number on the other side after which its history goes on, if that revision is
+    /// not known here: archives in between were not imported.
+    pub gap: Option<RevisionId>,
     /// The outcome.
     pub outcome: ImportOutcome,
 }
@@ -94,6 +97,7 @@ async fn fresh(
     let (mut here, mut new) = (Vec::new(), Vec::new());
     for carried in metadata.catalogs {
         let committed = time_of_unix(carried.committed);
+        let is_before = |date, id| is_before((committed, carried.id), (date, id));
         let refused = |ours| ArchiveError::Older {
             path: archive.to_owned(),
             catalog: carried.catalog.clone(),
@@ -104,7 +108,7 @@ async fn fresh(
             // Its files may be lost, or of another version.
             let last = store.history().latest(&carried.catalog, 1).await?;
             if let Some(last) = last.first()
-                && committed < last.committed
+                && is_before(last.committed, last.revision)
                 && last.content != carried.content
                 && !older
             {
@@ -113,29 +117,37 @@ async fn fresh(
             new.push(carried);
             continue;
         };
-        if current.digest == carried.digest
-            && current.content == carried.content
-            && current.identity == carried.source
+        let is_same = current.content == carried.content && current.identity == carried.source;
+        let is_whole = current.digest == carried.digest
             && current.modified >= time_of_unix(carried.modified)
             && current.committed >= committed
-            && store.image(current.id).await?.as_ref() == Some(&carried.image)
-        {
+            && store.image(current.id).await?.as_ref() == Some(&carried.image);
+        // An older one brings nothing new.
+        if is_same && (is_whole || (committed < current.committed && !older)) {
             here.push(Imported {
                 catalog: carried.catalog,
                 revision: current.id,
                 there: carried.id,
                 identity: current.identity,
+                gap: None,
                 outcome: ImportOutcome::Unchanged,
             });
             continue;
         }
         // Only other content could be lost.
-        if committed < current.committed && current.content != carried.content && !older {
+        let is_older = is_before(current.committed, current.id);
+        if is_older && current.content != carried.content && !older {
             return Err(refused(current.committed));
         }
         new.push(carried);
     }
     Ok((here, new))
+}
+
+/// Whether a revision is older than another. Dates have whole seconds, so numbers decide
+/// within one.
+fn is_before(one: (SystemTime, RevisionId), other: (SystemTime, RevisionId)) -> bool {
+    one < other
 }
 
 async fn take(
@@ -164,6 +176,10 @@ async fn take(
         Ok((new, written, pins))
     })
     .await?;
+    let mut gaps = Vec::with_capacity(new.len());
+    for carried in &new {
+        gaps.push(gap(store, carried).await?);
+    }
     let (finished, rest): (Vec<_>, Vec<_>) = written.into_iter().unzip();
     let past = |carried: &CarriedRevision| {
         let past = carried.history.iter().map(|one| one.past.clone());
@@ -190,7 +206,7 @@ async fn take(
     });
     let revisions = store.import(imports.collect()).await?;
     drop(pins);
-    for (revision, carried) in revisions.into_iter().zip(&new) {
+    for ((revision, carried), gap) in revisions.into_iter().zip(&new).zip(gaps) {
         // The revision is committed; old files only take space.
         if let Err(error) = store.retire(&revision).await {
             tracing::warn!(%error, "cannot remove old revisions");
@@ -200,11 +216,25 @@ async fn take(
             revision: revision.id,
             there: carried.id,
             identity: revision.identity,
+            gap,
             outcome: ImportOutcome::Taken,
         });
     }
     imported.sort_by(|a, b| a.catalog.cmp(&b.catalog));
     Ok(imported)
+}
+
+/// The revision after which the history of an archive goes on, if it is not known here.
+async fn gap(store: &Store, carried: &CarriedRevision) -> Result<Option<RevisionId>, ArchiveError> {
+    let Some(after) = &carried.after else {
+        return Ok(None);
+    };
+    let entries = store.history().list(&carried.catalog).await?;
+    let is_known = entries.iter().any(|entry| {
+        let entry = entry.past().published;
+        entry.content == after.published.content && entry.committed == after.published.committed
+    });
+    Ok((!is_known).then_some(after.id))
 }
 
 /// Brings the blobs of revisions into the store, unless it has them, and the outlines of
@@ -418,4 +448,24 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, ArchiveError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| DiskError::at("read", Path::new("an archive"))(error.into()))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_of_the_same_second_is_older_by_its_number() {
+        let revision = |second, number: &str| (time_of_unix(second), number.parse().unwrap());
+        for (one, other, expected) in [
+            ((10, "5"), (11, "4"), true),
+            ((11, "4"), (10, "5"), false),
+            ((10, "4"), (10, "5"), true),
+            ((10, "5"), (10, "5"), false),
+            ((10, "6"), (10, "5"), false),
+        ] {
+            let (one, other) = (revision(one.0, one.1), revision(other.0, other.1));
+            assert_eq!(is_before(one, other), expected, "{one:?} {other:?}");
+        }
+    }
 }

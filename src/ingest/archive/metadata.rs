@@ -95,6 +95,9 @@ pub(super) struct CarriedRevision {
     /// version has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) history: Vec<CarriedPast>,
+    /// The revision that the other side is taken to have, after which the history begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) after: Option<PastRevision>,
 }
 
 /// A revision of before, and the blob with its outline, if that is kept.

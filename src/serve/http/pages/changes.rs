@@ -57,7 +57,7 @@ fn update(told: &CatalogUpdate) -> Markup {
             code { (short(&content)) } " "
             (badge("plain", &counted(update.total, "change")))
         }
-        @if more == 0 { p.soft { (words) } }
+        p.soft { (words) }
         @if many { (fold(html! { (counted(packages.len(), "package")) }, changes)) } @else { (changes) }
     }
 }

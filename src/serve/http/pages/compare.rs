@@ -6,7 +6,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use tokio::runtime::Handle;
 
-use crate::answers::changes::{changes, in_words, sentence};
+use crate::answers::changes::{changes, counts, in_words, sentence};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{count, counted, empty, notice, short_name};
 use crate::serve::http::pages::{links, request};
@@ -38,7 +38,7 @@ pub(super) async fn diff(request: QueryRequest) -> Response {
         let back = links::with("/compare/diff", &[("from", to), ("to", from)]);
         let body = html! {
             h1 { "From " (from) " to " (to) }
-            p.lead { (in_words(&found)) }
+            p.lead { (in_words(&counts(&found))) }
             p { a href=(back) { "The other way round" } }
             @if groups.is_empty() {
                 (empty(html! { p { "Both catalogs have the same packages, channels and versions." } }))

@@ -41,8 +41,8 @@ const REVISION: &[&str] = &[
 const CHANGES: &[&str] = &["from", "to", "counts", "changes"];
 /// The most entries of a feed.
 const FEED: u32 = 50;
-/// The least length of a digest that is written by its first digits: 12 of them.
-const DIGITS: usize = "sha256:".len() + 12;
+/// The least number of digits that name a digest.
+const DIGITS: usize = 6;
 const DAY: Duration = Duration::from_hours(24);
 
 #[derive(Serialize)]
@@ -152,6 +152,7 @@ pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) 
                 content_before: update.content_before.hex(),
                 published: update.entry.committed,
                 changes: &update.changes,
+                counts: &update.counts,
                 total: update.total,
             })
             .collect();
@@ -218,24 +219,37 @@ pub(super) fn image(source: &str) -> Option<String> {
     (reference.to_string() == source).then(|| source.to_owned())
 }
 
-/// The revision that a parameter names: a number, a digest, or a date. `history` has the
-/// newest first.
-fn find<'a>(
+/// The revision that a parameter names: a number, a digest or its first digits, or a date.
+/// `history` has the newest first; of several with a digest, it is that one.
+pub(in crate::serve::http) fn find<'a>(
     parameter: &'static str,
     text: &str,
     history: &'a [HistoryEntry],
 ) -> Result<&'a HistoryEntry, Problem> {
     let unknown = "is no revision of this catalog";
-    let (found, absent) = if text.bytes().all(|byte| byte.is_ascii_digit()) {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let numbered = || {
         let mut history = history.iter();
-        (
-            history.find(|one| one.revision.to_string() == text),
-            unknown,
-        )
-    } else if text.starts_with("sha256:") {
-        let begins = |digest: &Digest| text.len() >= DIGITS && digest.to_string().starts_with(text);
+        history.find(|one| one.revision.to_string() == text)
+    };
+    let is_bare = text.len() >= DIGITS && is_hex(text);
+    let digits = text.strip_prefix("sha256:");
+    let digits = digits.or_else(|| is_bare.then_some(text));
+    let (found, absent) = if let Some(digits) = digits {
+        if digits.len() < DIGITS || !is_hex(digits) {
+            let detail = format!(
+                "{parameter} {:?} needs {DIGITS} digits of a digest or more",
+                cut(text)
+            );
+            return Err(Problem::invalid_parameter(parameter, detail));
+        }
+        let begins = |digest: &Digest| digest.hex().starts_with(digits);
         let is_meant = |one: &&HistoryEntry| begins(&one.digest) || begins(&one.content);
-        (history.iter().find(is_meant), unknown)
+        // A long number may be either.
+        let number = if is_number { numbered() } else { None };
+        (number.or_else(|| history.iter().find(is_meant)), unknown)
+    } else if is_number {
+        (numbered(), unknown)
     } else {
         let time = moment(parameter, text)?;
         let found = history.iter().find(|one| one.committed <= time);
@@ -258,6 +272,12 @@ fn find<'a>(
     })
 }
 
+/// Whether a text has only digits as those of a digest.
+fn is_hex(text: &str) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    text.bytes().all(is_digit)
+}
+
 /// The moment of a date: a day counts from its start for `from`, and to its end for
 /// `to`.
 pub(in crate::serve::http) fn moment(
@@ -273,7 +293,7 @@ pub(in crate::serve::http) fn moment(
     let time = humantime::parse_rfc3339(&full).map_err(|_| {
         let revisions = match parameter {
             "since" => "",
-            _ => "the number of a revision, a digest, ",
+            _ => "the number of a revision, a digest or its first 6 digits, ",
         };
         let detail = format!(
             "{parameter} is {revisions}a day such as 2026-01-31 or a time such as \

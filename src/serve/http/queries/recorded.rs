@@ -1,10 +1,11 @@
 //! The recorded updates of a catalog up to its served revision, for feeds and pages.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::runtime::Handle;
 
-use crate::answers::changes::{Change, Kind, changes};
+use crate::answers::changes::{Change, Kind, changes, counts};
 use crate::answers::outline::Outline;
 use crate::serve::http::queries::problem::Problem;
 use crate::snapshot::Snapshot;
@@ -54,6 +55,8 @@ pub(in crate::serve::http) struct Update {
     pub(in crate::serve::http) content_before: Digest,
     /// The first changes.
     pub(in crate::serve::http) changes: Vec<Change>,
+    /// How many changes there are of each kind.
+    pub(in crate::serve::http) counts: BTreeMap<Kind, usize>,
     /// How many changes there are.
     pub(in crate::serve::http) total: usize,
 }
@@ -121,7 +124,7 @@ impl Reading {
         let Some(recorded) = entry.changes.take() else {
             return Ok(None);
         };
-        let mut total = recorded.total();
+        let (mut counted, total) = (recorded.counts.clone(), recorded.total());
         // The row before may have been trimmed; and some of the wanted changes may not be
         // among the recorded ones.
         let is_next = entry.before == Some(before.revision);
@@ -132,20 +135,22 @@ impl Reading {
                 return Err(too_long());
             }
             if let Some(all) = compared(snapshot, before, &entry, read) {
-                total = all.len();
+                counted = counts(&all);
                 changes = all;
             }
         }
         if !wanted.is_all() {
             changes.retain(|change| wanted.has(change));
-            total = changes.len();
+            counted = counts(&changes);
         }
+        let total = counted.values().sum();
         changes.truncate(MAX_CHANGES);
         Ok((total > 0).then_some(Update {
             before: before.revision,
             content_before: before.content,
             entry,
             changes,
+            counts: counted,
             total,
         }))
     }

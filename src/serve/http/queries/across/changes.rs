@@ -1,6 +1,7 @@
 //! The changes by updates, of all catalogs that the client may read.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use axum::response::Response;
@@ -28,6 +29,7 @@ const FIELDS: &[&str] = &[
     "contentBefore",
     "published",
     "total",
+    "counts",
     "changes",
 ];
 
@@ -88,13 +90,8 @@ impl CatalogUpdate {
     /// The catalog, the time and the changes in a line.
     pub(in crate::serve::http) fn line(&self) -> (&str, String, String) {
         let update = &self.update;
-        // Without all of them, their kinds cannot be counted.
-        let changes = if update.changes.len() == update.total {
-            in_words(&update.changes)
-        } else {
-            format!("{} changes", update.total)
-        };
-        (&self.catalog, date(update.entry.committed), changes)
+        let published = date(update.entry.committed);
+        (&self.catalog, published, in_words(&update.counts))
     }
 }
 
@@ -108,6 +105,7 @@ struct UpdateRecord<'a> {
     published: String,
     /// How many changes there are; the first of them are listed.
     total: usize,
+    counts: &'a BTreeMap<Kind, usize>,
     changes: &'a [Change],
 }
 
@@ -173,6 +171,7 @@ pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Resp
                 content_before: update.content_before.to_string(),
                 published: date(update.entry.committed),
                 total: update.total,
+                counts: &update.counts,
                 changes: &update.changes,
             })
         })?;

@@ -11,6 +11,7 @@ use crate::answers::changes::{Change, Kind, changes, counts};
 use crate::answers::outline::Outline;
 use crate::name::CatalogName;
 use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::history::find;
 use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::recorded::Reading;
@@ -187,8 +188,7 @@ pub(in crate::serve::http) struct Side {
 }
 
 impl Side {
-    /// Reads `CATALOG` or `CATALOG@CONTENT`, with the first digits of a content that the
-    /// history of the catalog has.
+    /// Reads `CATALOG` or `CATALOG@REVISION`, which is named as in the history.
     pub(in crate::serve::http) fn read(
         query: &AcrossQuery,
         reading: &Reading,
@@ -197,18 +197,18 @@ impl Side {
         let text = query.parameters.get(parameter).ok_or_else(|| {
             Problem::missing_parameter(parameter, "name both catalogs by from and to")
         })?;
-        let (name, wanted) = text.split_once('@').unwrap_or((text, ""));
+        let (name, wanted) = match text.split_once('@') {
+            Some((name, wanted)) => (name, Some(wanted)),
+            None => (text, None),
+        };
         let (catalog, snapshot) = query.loaded_named(name)?;
-        let content = if wanted.is_empty() {
-            snapshot.revision().content
-        } else {
-            let entries = reading.all(snapshot)?;
-            let mut contents = entries.iter().map(|entry| entry.content);
-            let found = contents.find(|content| content.hex().starts_with(wanted));
-            found.ok_or_else(|| {
-                let detail = format!("the history of {catalog} has no content {:?}", cut(wanted));
-                Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail).about(parameter)
-            })?
+        let content = match wanted {
+            None => snapshot.revision().content,
+            Some(wanted) => {
+                let entries = reading.all(snapshot)?;
+                let found = find(parameter, wanted, &entries);
+                found.map_err(|problem| problem.about(parameter))?.content
+            }
         };
         Ok(Self {
             text: text.to_owned(),

@@ -144,10 +144,10 @@ impl Arguments {
             output::note("nothing is new since what the other side has");
         }
         output::note(&format!(
-            "{}: {} catalogs, {} blobs, {} left out, {} bytes",
+            "{}: {}, {}, {} that the other side has, {} bytes",
             export.output.display(),
-            exported.catalogs.len(),
-            exported.blobs,
+            output::count(exported.catalogs.len() as u64, "catalog"),
+            output::count(exported.blobs as u64, "blob"),
             exported.held,
             exported.bytes
         ));

@@ -203,7 +203,12 @@ fn error(item: &Value) -> String {
         return error;
     }
     let without = error.replacen(&format!("{source} is not admitted"), "not admitted", 1);
-    without.replacen(&format!("{source}: "), "", 1)
+    // In the middle of a sentence it belongs there.
+    let begins = without.starts_with(&format!("{source}: "));
+    if begins || without.contains(&format!(": {source}: ")) {
+        return without.replacen(&format!("{source}: "), "", 1);
+    }
+    without
 }
 
 /// The time since then, in its two largest units: `2h 5m ago`.
@@ -236,6 +241,10 @@ mod tests {
                 "resolve: cannot pull: no",
             ),
             ("pull: quay.io/a/b:v10: no", "pull: quay.io/a/b:v10: no"),
+            (
+                "it is of quay.io/c, not of quay.io/a/b:v1: configure it",
+                "it is of quay.io/c, not of quay.io/a/b:v1: configure it",
+            ),
         ] {
             let item = serde_json::json!({"source": source, "last_error": written});
             assert_eq!(error(&item), shown);
@@ -253,7 +262,7 @@ mod tests {
             notes,
             [
                 "almanac: replica r1 of a fleet, 3 live; follows: b, c; behind with: a",
-                "almanac: the database of the fleet: no answer",
+                "almanac: no answer",
                 "almanac: the bucket of the fleet: gone",
                 "almanac: a waits: no space is left",
                 "almanac: panicked and started again, a defect: beat, 2 times",

@@ -324,6 +324,7 @@ impl ConfigError {
         let table = whole.strip_prefix(&message).unwrap_or_default().trim();
         let message = with_repeated_table(message, table);
         let message = with_plain_number(&with_similar(&message))
+            .replace("unknown variant", "unknown value")
             .replace("unknown field", "unknown key")
             .replace("missing field", "missing key");
         let lines: Vec<&str> = message.lines().map(str::trim).collect();
@@ -383,6 +384,7 @@ fn with_repeated_table(message: String, table: &str) -> String {
 fn with_plain_number(message: &str) -> String {
     let (start, expected) = message.rsplit_once("expected ").unwrap_or_default();
     let plain = match expected {
+        "u32" => "a whole number from 0 to 4294967295",
         "a nonzero u32" => "a whole number from 1 to 4294967295",
         "a nonzero u64" | "a nonzero usize" => "a whole number from 1",
         "u64" | "usize" => "a whole number from 0",

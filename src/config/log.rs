@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::error::ConfigError;
 use crate::config::layer::layer;
@@ -44,6 +45,12 @@ impl LogSettings {
     /// The settings of the log; `default` is the filter if none is given.
     pub fn resolve(self, default: &str) -> Result<LogConfig, ConfigError> {
         let filter = self.filter.unwrap_or_else(|| default.to_owned());
+        if let Some(word) = filter.split(',').map(str::trim).find(|it| is_mistyped(it)) {
+            return Err(ConfigError::Filter {
+                problem: format!("{word:?} is no level, and no module of almanac"),
+                filter,
+            });
+        }
         if let Err(error) = EnvFilter::builder().parse(&filter) {
             return Err(ConfigError::Filter {
                 filter,
@@ -55,6 +62,14 @@ impl LogSettings {
             filter: for_whole_program(&filter),
         })
     }
+}
+
+/// Whether a directive is neither a level nor a module of the program. The parser takes it
+/// for a module without events, and all others are silent.
+fn is_mistyped(directive: &str) -> bool {
+    let is_word = !directive.is_empty() && !directive.contains(['=', '[', ':']);
+    let is_own = directive == PROGRAM_TARGET || LIBRARY_TARGETS.contains(&directive);
+    is_word && !is_own && directive.parse::<LevelFilter>().is_err()
 }
 
 /// Extends a directive for `almanac` to the library crates, unless the filter
@@ -86,6 +101,25 @@ fn for_whole_program(filter: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mistyped_level_does_not_silence_the_log() {
+        for (directive, expected) in [
+            ("info", false),
+            ("WARN", false),
+            ("off", false),
+            ("3", false),
+            ("almanac", false),
+            ("images", false),
+            ("hyper=debug", false),
+            ("almanac::ingest", false),
+            ("[follow]", false),
+            ("infoo", true),
+            ("loud", true),
+        ] {
+            assert_eq!(is_mistyped(directive), expected, "{directive}");
+        }
+    }
 
     #[test]
     fn a_directive_for_almanac_covers_the_whole_program() {

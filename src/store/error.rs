@@ -14,7 +14,7 @@ pub enum StoreError {
     #[error(transparent)]
     File(#[from] DiskError),
     /// Another process holds the data folder.
-    #[error("it is in use: another almanac holds {}", path.display())]
+    #[error("it is in use: another almanac holds {}; stop it first", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,

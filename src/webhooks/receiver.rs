@@ -115,7 +115,7 @@ impl Receiver {
             let is_local = LocalAddress::is_cause_of(&error);
             let refusal = certificates::refusal(&error);
             DeliveryError {
-                problem: refusal.unwrap_or_else(|| error_chain(&error.without_url())),
+                problem: refusal.unwrap_or_else(|| self.unsent(error)),
                 is_temporary: !is_local,
                 retry_after: None,
             }
@@ -125,6 +125,25 @@ impl Receiver {
             return Ok(status);
         }
         Err(refusal(status, response.headers()))
+    }
+}
+
+impl Receiver {
+    /// Why a request came to no answer, in words of the settings.
+    fn unsent(&self, error: reqwest::Error) -> String {
+        if error.is_timeout() {
+            let timeout = humantime::format_duration(self.webhook.timeout);
+            return format!("no answer within {timeout} (timeout)");
+        }
+        let chain = error_chain(&error.without_url());
+        let hint = if chain.contains("InvalidContentType") {
+            "; the receiver speaks no TLS there: is it http?"
+        } else if chain.contains("invalid HTTP version") {
+            "; the receiver speaks no HTTP there: is it https?"
+        } else {
+            ""
+        };
+        format!("{chain}{hint}")
     }
 }
 

@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use super::export_import::{Carried, import, import_with};
 use crate::support::almanac::Almanac;

@@ -334,6 +334,30 @@ fn a_test_sends_one_event_to_each_webhook() {
 }
 
 #[test]
+fn a_receiver_of_the_other_scheme_and_a_silent_one_are_told_in_plain_words() {
+    let plain = Receiver::start([]);
+    let secure = Receiver::start_with([], Some(Authority::new().sign().server(None)));
+    let silent = Receiver::start([Answer::Silence]);
+    for (url, more, told) in [
+        (
+            url(&plain).replace("http:", "https:"),
+            "",
+            "speaks no TLS there: is it http?",
+        ),
+        (url(&secure), "", "speaks no HTTP there: is it https?"),
+        (
+            url(&silent),
+            "timeout = '1s'\n",
+            "no answer within 1s (timeout)",
+        ),
+    ] {
+        let finished = test(&webhook("it", &url, more), &[]);
+        assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+        assert!(finished.stderr.contains(told), "{finished:?}");
+    }
+}
+
+#[test]
 fn a_receiver_with_tls_needs_a_trusted_certificate() {
     let authority = Authority::new();
     let tls = authority.sign().server(None);

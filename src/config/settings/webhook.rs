@@ -13,7 +13,7 @@ use crate::webhooks::{EventKind, ReceiverUrl, Webhook, WebhookName, is_source};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Together with the waits between them, these take some eight minutes.
-const ATTEMPTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
+const ATTEMPTS: u32 = 10;
 /// The most attempts: more than two days.
 const MAX_ATTEMPTS: u32 = 300;
 const EVENTS: [EventKind; 3] = [
@@ -53,7 +53,7 @@ pub struct WebhookSettings {
     pub timeout: Option<Timeout>,
     /// The most attempts.
     #[serde(default)]
-    pub attempts: Option<NonZeroU32>,
+    pub attempts: Option<u32>,
     /// Whether the receiver may be on this machine.
     #[serde(default)]
     pub allow_local: bool,
@@ -84,17 +84,17 @@ impl WebhookSettings {
         let source = self.source.trim_end_matches('/');
         if !source.is_empty() && !is_source(source) {
             return refused(
-                "source is the URL of this almanac, such as \"https://almanac.example.com\", of at \
-                 most 500 ASCII characters",
+                "source is the http or https URL of this almanac without a query, such as \
+                 \"https://almanac.example.com\", of at most 500 ASCII characters",
             );
         }
         if self.catalogs.as_ref().is_some_and(Vec::is_empty) {
             return refused("catalogs is empty: leave it out for all catalogs");
         }
-        let attempts = self.attempts.unwrap_or(ATTEMPTS);
-        if attempts.get() > MAX_ATTEMPTS {
-            return refused("attempts is at most 300");
-        }
+        let attempts = NonZeroU32::new(self.attempts.unwrap_or(ATTEMPTS));
+        let Some(attempts) = attempts.filter(|attempts| attempts.get() <= MAX_ATTEMPTS) else {
+            return refused("attempts is a number from 1 to 300");
+        };
         let events = self.events.clone().unwrap_or_else(|| EVENTS.to_vec());
         if events.is_empty() {
             return refused("events is empty");
@@ -174,7 +174,8 @@ mod tests {
                 "source = 'https://almanac.example.com/a b'",
                 "source is the URL",
             ),
-            ("attempts = 301", "attempts is at most 300"),
+            ("attempts = 301", "attempts is a number from 1 to 300"),
+            ("attempts = 0", "attempts is a number from 1 to 300"),
         ] {
             let error = whole(bad).unwrap_err().to_string();
             assert!(error.contains(told), "{bad}: {error}");

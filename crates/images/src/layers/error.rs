@@ -52,7 +52,7 @@ pub enum UnpackError {
         source: io::Error,
     },
     /// The spool file cannot be written.
-    #[error("the spool file cannot be written")]
+    #[error("a temporary file cannot be written")]
     Spool(#[source] io::Error),
     /// The layer has an unsupported compression.
     #[error(

@@ -83,6 +83,7 @@ pub(super) async fn join(
         heard: Instant::now(),
         stale: settings.stale,
         error: None,
+        lost: 0,
         bucket_error: None,
     };
     let membership = Membership::new(fleet, status, known, retry_now.clone());

@@ -105,7 +105,8 @@ impl Arguments {
         let limits = settings.limits.unwrap_or_default().resolve();
         let work = async {
             match fleet {
-                Some(fleet) if !Store::is_in(&export.data) => {
+                // A start that failed may have left an empty store.
+                Some(fleet) if !has_catalogs(&export.data).await => {
                     app::export_of_fleet(&fleet, &export, &limits, &progress).await
                 }
                 _ => archive::export(&export, &progress).await,
@@ -152,6 +153,19 @@ impl Arguments {
             exported.bytes
         ));
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Whether a data folder has catalogs, or cannot be looked into.
+async fn has_catalogs(data: &Path) -> bool {
+    match Store::open_beside(data).await {
+        Ok(None) => false,
+        Ok(Some(store)) => {
+            let catalogs = store.catalogs().await;
+            store.close().await;
+            catalogs.map_or(true, |catalogs| !catalogs.is_empty())
+        }
+        Err(_) => true,
     }
 }
 

@@ -126,6 +126,10 @@ fn ask(address: SocketAddr) -> anyhow::Result<Option<String>> {
             "connection refused: no program listens there; is almanac running, and is this its \
              admin port?"
         ),
+        // A read with a limit that has passed would have blocked.
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            anyhow!("no answer within {}", humantime::format_duration(TIMEOUT))
+        }
         _ => anyhow::Error::new(error).context("no answer"),
     })?;
     let answer = String::from_utf8_lossy(&answer);

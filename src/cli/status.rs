@@ -148,6 +148,11 @@ fn fleet_notes(fleet: &Value) -> Vec<String> {
         let error = Some(text(fleet, key)).filter(|error| !error.is_empty());
         error.map(|error| format!("almanac: {of}{error}"))
     });
+    let lost = fleet.get("lost_objects").and_then(Value::as_u64);
+    let lost = lost.filter(|lost| *lost > 0).map(|lost| {
+        let lost = output::count(lost, "object");
+        format!("almanac: the bucket of the fleet has lost {lost}")
+    });
     let each = |key| {
         fleet
             .get(key)
@@ -165,6 +170,7 @@ fn fleet_notes(fleet: &Value) -> Vec<String> {
     [place]
         .into_iter()
         .chain(errors.into_iter().flatten())
+        .chain(lost)
         .chain(waits)
         .chain(panics)
         .collect()

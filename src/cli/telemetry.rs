@@ -18,12 +18,13 @@ use crate::config::{Environment, LogConfig, LogFormat};
 
 /// Libraries that log in words of their own what an error or another line says as
 /// well: each refused certificate, each folder that is gone, each failed request to
-/// the API server of a cluster, and each broken connection to the database of a fleet.
-const QUIET: [&str; 4] = [
+/// the API server of a cluster, and each broken or late connection to the database of a fleet.
+const QUIET: [&str; 5] = [
     "rustls_platform_verifier",
     "notify",
     "kube_client",
     "sqlx_core::pool",
+    "sqlx::pool",
 ];
 
 /// The format of the log where nobody asked for one and standard error is no

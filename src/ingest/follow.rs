@@ -24,7 +24,7 @@ use crate::ingest::source::Source;
 use crate::ingest::watch::Watch;
 use crate::snapshot::{Damaged, Publisher, Repair, Snapshot};
 use crate::store::fleet::Lease;
-use crate::store::{Outcome, Pass, StoreError};
+use crate::store::{Outcome, Pass, Revision, RevisionId, StoreError};
 use ::images::digest::Digest;
 
 /// After so many failures in a row of its own, a replica lets another one follow the
@@ -116,6 +116,7 @@ pub async fn follow(
                 lease = held(track.as_ref(), &followed, &publisher) => lease,
                 () = recovered(track.as_ref()), if failures.are_left => {
                     failures.forget(&followed, &publisher);
+                    events.succeeded(&context, &followed.name, None, serving(&publisher));
                     continue;
                 }
                 () = stop.cancelled() => break,
@@ -154,7 +155,10 @@ pub async fn follow(
                 drop(passing);
                 let Some(result) = result else {
                     failures.leave(&followed, &publisher, track.as_ref());
-                    tracing::info!(catalog = %followed.name, "another replica follows the catalog now");
+                    if !failures.are_left {
+                        events = PassEvents::default();
+                    }
+                    tracing::info!(catalog = %followed.name, "this replica no longer follows the catalog");
                     continue;
                 };
                 result
@@ -175,7 +179,12 @@ pub async fn follow(
                 Ok(()) = retry_now.changed(), if failures.in_row > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
-                () = lost(holding) => failures.leave(&followed, &publisher, track.as_ref()),
+                () = lost(holding) => {
+                    failures.leave(&followed, &publisher, track.as_ref());
+                    if !failures.are_left {
+                        events = PassEvents::default();
+                    }
+                }
                 () = stop.cancelled() => break,
             }
         }
@@ -185,6 +194,25 @@ pub async fn follow(
         });
     };
     following.instrument(span).await;
+}
+
+/// The revision that is served.
+fn serving(publisher: &Publisher) -> Option<RevisionId> {
+    let snapshot = publisher.snapshot();
+    snapshot.map(|snapshot| snapshot.revision().id)
+}
+
+/// Whether webhooks have to be told of a revision that a pass has published. In a fleet,
+/// whoever follows the catalog next tells them, if this replica dies before it has.
+async fn is_to_tell(holding: Option<(&Track, Lease)>, revision: &Revision) -> bool {
+    let Some((track, lease)) = holding else {
+        return true;
+    };
+    let claimed = track.claim_event(lease, revision.id).await;
+    claimed.unwrap_or_else(|error| {
+        tracing::debug!(%error, "webhooks are told later");
+        false
+    })
 }
 
 /// Waits for the right to follow a track; outside of a fleet there is none to wait for.
@@ -341,8 +369,7 @@ async fn pass(
     };
     counter!("almanac_passes_total", "catalog" => name.clone(), "outcome" => label).increment(1);
     gauge!("almanac_last_pass_timestamp_seconds", "catalog" => name).set(unix(finished));
-    let serving = publisher.snapshot();
-    let serving = serving.map(|snapshot| snapshot.revision().id);
+    let serving = serving(publisher);
     match &result {
         Ok(_) => events.succeeded(context, &followed.name, digest, serving),
         Err(error) => events.failed(context, &followed.name, digest, error, serving),
@@ -362,7 +389,9 @@ async fn pass(
                     "serving a new revision",
                 );
             }
-            pass_events::published(context, revision, entry.as_ref());
+            if is_to_tell(holding, revision).await {
+                pass_events::published(context, revision, entry.as_ref());
+            }
             history::trim(context, revision).await;
             tracing::debug!(revision = %revision.id, "published");
             problem_log.log(digest, &problems);

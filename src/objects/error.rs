@@ -1,6 +1,6 @@
 //! Errors of requests to an object store.
 
-use crate::error_chain::error_chain;
+use std::time::Duration;
 
 /// A request that failed, with what it was about.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,9 @@ pub enum ObjectProblem {
     /// No response, or only a part of one.
     #[error("{0}")]
     Broken(String),
+    /// No response in time.
+    #[error("no answer within {}; check endpoint in objects, and that the store works", humantime::format_duration(*.0))]
+    Late(Duration),
     /// A response that cannot be read.
     #[error("the response cannot be read: {0}")]
     Unreadable(&'static str),
@@ -74,7 +77,7 @@ impl ObjectProblem {
     /// Whether another try may succeed.
     pub(super) fn is_temporary(&self) -> bool {
         match self {
-            Self::NotConnected(_) | Self::Broken(_) => true,
+            Self::NotConnected(_) | Self::Broken(_) | Self::Late(_) => true,
             Self::Refused { status, code, .. } => {
                 // 409: another request for the same object is at work.
                 *status >= 500
@@ -102,7 +105,13 @@ pub(super) fn without_path(error: reqwest::Error) -> String {
         Some(format!("{}:{port}: ", url.host_str()?))
     });
     let server = server.unwrap_or_default();
-    format!("{server}{}", error_chain(&error.without_url()))
+    // The causes before the last one name the layers of this program.
+    let error = error.without_url();
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    format!("{server}{cause}")
 }
 
 /// Whether a refusal is about the key of a request.

@@ -44,9 +44,7 @@ pub enum LocationError {
     #[error("it has a user or a password: write credentials into a file or the environment")]
     Login,
     /// A bucket that no store has.
-    #[error(
-        "the bucket {0:?} is no name of a bucket: 3 to 63 lower-case letters, digits, '-' and '.'"
-    )]
+    #[error("{0:?} is no name of a bucket: 3 to 63 lower-case letters, digits, '-' and '.'")]
     Bucket(String),
     /// A prefix that is no plain path.
     #[error("the prefix {0:?} cannot be used: letters, digits, '-', '_', '.' and '/' only")]

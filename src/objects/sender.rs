@@ -31,6 +31,8 @@ const LEND_AGAIN: Duration = Duration::from_secs(30);
 const RENEW: Duration = Duration::from_mins(5);
 /// How often a request is sent at most, and how long the first pause is.
 pub(super) const TRIES: u32 = 4;
+/// The same of one without an answer in time, which costs much more time.
+const LATE_TRIES: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(100);
 /// The most bytes of a document that are read: a list of 1,000 keys has a tenth.
 pub(super) const MAX_DOCUMENT: usize = 4 << 20;
@@ -167,7 +169,8 @@ impl Sender {
                 Err(problem) if problem.is_temporary() => problem,
                 Err(problem) => return Err(problem),
             };
-            if tried >= TRIES {
+            let is_late = matches!(problem, ObjectProblem::Late(_));
+            if tried >= TRIES || (is_late && tried >= LATE_TRIES) {
                 return Err(problem);
             }
             tracing::debug!(%problem, "the object store is asked again");
@@ -323,11 +326,8 @@ pub(super) async fn text(mut answer: Response, idle: Duration) -> Result<String,
 }
 
 pub(super) fn late(limit: Duration) -> ObjectProblem {
-    let limit = Duration::from_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-    ObjectProblem::Broken(format!(
-        "no answer in {}",
-        humantime::format_duration(limit)
-    ))
+    let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    ObjectProblem::Late(Duration::from_millis(millis))
 }
 
 fn is_of_key(problem: &ObjectProblem) -> bool {

@@ -41,6 +41,8 @@ pub struct FleetStatus {
     pub stale: Option<Duration>,
     /// Why it does not answer now.
     pub error: Option<String>,
+    /// How many objects the bucket has lost, and nobody has uploaded again.
+    pub lost: u64,
     /// Why the bucket is not known to be the fleet's, so that this replica follows nothing.
     pub bucket_error: Option<String>,
 }
@@ -89,7 +91,12 @@ impl FleetStatus {
         let bucket = bucket.map(|error| format!("the bucket of the fleet: {error}"));
         let behind = self.named(&self.behind);
         let behind = (!behind.is_empty()).then(|| format!("behind the fleet: {behind}"));
-        let found = [self.error.clone(), bucket, behind, self.panicked()];
+        let lost = match self.lost {
+            0 => None,
+            1 => Some("the bucket has lost an object".to_owned()),
+            lost => Some(format!("the bucket has lost {lost} objects")),
+        };
+        let found = [self.error.clone(), bucket, lost, behind, self.panicked()];
         found.into_iter().flatten()
     }
 
@@ -125,6 +132,7 @@ mod tests {
             heard: Instant::now(),
             stale: None,
             error: None,
+            lost: 0,
             bucket_error: None,
         };
         let waits = "waiting for the database of the fleet";
@@ -152,9 +160,11 @@ mod tests {
         status.error = Some("the database of the fleet does not answer: x".to_owned());
         status.bucket_error = Some("no answer".to_owned());
         status.panics.insert("beat".to_owned(), 2);
+        status.lost = 3;
         let problems = [
             "the database of the fleet does not answer: x".to_owned(),
             "the bucket of the fleet: no answer".to_owned(),
+            "the bucket has lost 3 objects".to_owned(),
             behind,
             "panicked and started again: beat 2 times".to_owned(),
         ];

@@ -1,6 +1,8 @@
 //! Webhooks: what receivers get, and that none of them disturbs anything else.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -335,12 +337,22 @@ fn a_test_sends_one_event_to_each_webhook() {
 
 #[test]
 fn a_receiver_of_the_other_scheme_and_a_silent_one_are_told_in_plain_words() {
-    let plain = Receiver::start([]);
+    // As most servers answer a handshake that they do not expect.
+    let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = plain.local_addr().unwrap();
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = plain.accept().unwrap();
+        let mut start = [0; 16];
+        stream.read_exact(&mut start).unwrap();
+        stream
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .unwrap();
+    });
     let secure = Receiver::start_with([], Some(Authority::new().sign().server(None)));
     let silent = Receiver::start([Answer::Silence]);
     for (url, more, told) in [
         (
-            url(&plain).replace("http:", "https:"),
+            format!("https://{address}/"),
             "",
             "speaks no TLS there: is it http?",
         ),
@@ -355,6 +367,7 @@ fn a_receiver_of_the_other_scheme_and_a_silent_one_are_told_in_plain_words() {
         assert_eq!(finished.status.code(), Some(1), "{finished:?}");
         assert!(finished.stderr.contains(told), "{finished:?}");
     }
+    answering.join().unwrap();
 }
 
 #[test]

@@ -163,9 +163,15 @@ mod tests {
         for (bad, told) in [
             ("catalogs = []", "leave it out for all catalogs"),
             ("events = []", "events is empty"),
-            ("source = 'almanac.example.com'", "source is the URL"),
-            ("source = 'https://'", "source is the URL"),
-            ("source = 'ftp://almanac.example.com'", "source is the URL"),
+            (
+                "source = 'almanac.example.com'",
+                "source is the http or https URL",
+            ),
+            ("source = 'https://'", "source is the http or https URL"),
+            (
+                "source = 'ftp://almanac.example.com'",
+                "source is the http or https URL",
+            ),
             (
                 "source = 'https://almanac.example.com/?a=b'",
                 "source is the URL",

@@ -43,7 +43,12 @@ pub enum ArchiveError {
     /// A revision of a fleet that does not come from the bucket.
     #[error(
         "the revision of {catalog} that the fleet serves cannot be fetched: {cause}{}",
-        if cause.is_lost() { UPLOADED_AGAIN } else { "" }
+        match cause {
+            // It tells itself.
+            FleetError::Damaged { .. } => "",
+            cause if cause.is_lost() => UPLOADED_AGAIN,
+            _ => "",
+        }
     )]
     Unfetched {
         /// The catalog.
@@ -216,7 +221,7 @@ pub enum ArchiveError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// The work was stopped.
-    #[error("stopped; nothing was changed")]
+    #[error("stopped; nothing was written or changed")]
     Stopped,
 }
 

@@ -246,12 +246,19 @@ async fn share_out(
         beat.free.min(share.saturating_sub(mine))
     };
     if most > 0 {
-        // Made of older revisions, a catalog would go back.
         let may_take = |track: &TrackId| {
-            let sources = find(membership, *track).map(|state| state.borrow().sources());
-            let is_behind =
-                sources.is_some_and(|sources| !membership.behind_with(&sources).is_empty());
-            *starved >= LONG_STARVED || !(is_behind || unfit.contains(track))
+            let Some(state) = find(membership, *track) else {
+                return false;
+            };
+            let (lacks, sources) = {
+                let state = state.borrow();
+                (!state.is_settled(), state.sources())
+            };
+            // Made of older revisions, a catalog would go back.
+            let is_behind = !membership.behind_with(&sources).is_empty();
+            // Those that have its bytes write again what the bucket has lost.
+            let is_for_others = beat.fit > 0 && (lacks || unfit.contains(track));
+            *starved >= LONG_STARVED || !(is_behind || is_for_others)
         };
         let willing: Vec<TrackId> = tracks.iter().copied().filter(may_take).collect();
         let taken = fleet.take(me, &willing, most).await?;
@@ -261,6 +268,12 @@ async fn share_out(
                 catalogs = names(membership, &taken),
                 "following catalogs for the fleet"
             );
+            for lease in &taken {
+                if let Some(state) = find(membership, lease.track) {
+                    // What failed under an earlier lease says nothing of this one.
+                    state.send_modify(|state| state.unfit = None);
+                }
+            }
             begin_tracks(membership, &taken).await?;
         }
         beat.leases.extend(taken);
@@ -311,7 +324,7 @@ async fn give_up(
             continue;
         }
         tracing::warn!(
-            catalogs = ?names(membership, &[lease]),
+            catalogs = names(membership, &[lease]),
             "passes fail here: another replica shall follow the catalog"
         );
         // Before the end of the lease, so that the failures here are still shown after it.

@@ -30,9 +30,16 @@ impl Track {
     /// Notes that a pass has succeeded. The next beat tells those that gave the catalog up.
     pub(in crate::ingest) fn succeed(&self, lease: Lease) {
         // Once for each lease: a change wakes all that wait for others.
-        let is_new = self.subscribe().borrow().succeeded != Some(lease);
+        let is_new = {
+            let states = self.subscribe();
+            let state = states.borrow();
+            state.succeeded != Some(lease) || state.unfit.is_some()
+        };
         if is_new {
-            self.update(|state| state.succeeded = Some(lease));
+            self.update(|state| {
+                state.succeeded = Some(lease);
+                state.unfit = None;
+            });
         }
     }
 }

@@ -133,6 +133,7 @@ impl Membership {
                     self.0.lost.send_replace(beat.lost);
                     fleet_metrics::lost(beat.lost);
                     status.replicas = beat.live;
+                    status.lost = u64::try_from(beat.lost).unwrap_or(0);
                     status.answered = Some(SystemTime::now());
                     status.heard = now;
                     if has_others || !is_returning {
@@ -313,6 +314,18 @@ impl Membership {
 
     pub(super) fn set_me(&self, me: Option<ReplicaId>) {
         self.0.me.send_replace(me);
+    }
+}
+
+impl Track {
+    /// Whether webhooks are to be told of a revision by this replica, which has the lease: one
+    /// gets this answer, once.
+    pub(in crate::ingest) async fn claim_event(
+        &self,
+        lease: Lease,
+        revision: RevisionId,
+    ) -> Result<bool, FleetError> {
+        self.membership.fleet().claim_event(lease, revision).await
     }
 }
 

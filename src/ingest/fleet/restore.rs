@@ -1,4 +1,5 @@
-//! Uploads lost objects of the bucket again, for the catalogs that this replica follows.
+//! Uploads lost objects of the bucket again: the replica that follows a catalog at once, the
+//! others a while later, as it may lack their bytes.
 
 use std::time::Duration;
 
@@ -6,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ingest::fleet::membership::Membership;
 use crate::store::Store;
+use crate::store::fleet::FleetError;
 
 /// The time after the first look at lost objects. It doubles up to the longest one: a
 /// bucket that alters each upload gets the same bytes ever more rarely.
@@ -17,37 +19,60 @@ pub(super) async fn upload_lost(membership: Membership, store: Store, stop: Canc
     let restoring = async {
         let mut lost = membership.lost();
         let mut pause = AGAIN;
+        let mut is_first = true;
         loop {
             let Ok(before) = lost.wait_for(|lost| *lost > 0).await.map(|lost| *lost) else {
                 return;
             };
-            once(&membership, &store).await;
+            once(&membership, &store, is_first).await;
             let others = lost.wait_for(|lost| *lost == 0 || *lost > before);
             // Those that nobody has are no reason to wait with others.
-            pause = match tokio::time::timeout(pause, others).await {
+            match tokio::time::timeout(pause, others).await {
                 Ok(Err(_)) => return,
-                Ok(Ok(_)) => AGAIN,
-                Err(_) => (pause * 2).min(LONGEST),
-            };
+                Ok(Ok(_)) => (pause, is_first) = (AGAIN, true),
+                Err(_) => (pause, is_first) = ((pause * 2).min(LONGEST), false),
+            }
         }
     };
     stop.run_until_cancelled(restoring).await;
 }
 
-async fn once(membership: &Membership, store: &Store) {
+async fn once(membership: &Membership, store: &Store, is_first: bool) {
     if !membership.verification().is_complete() {
         return;
     }
     for ((catalog, _), state) in membership.tracks() {
-        let lease = state.borrow().lease;
-        let Some(lease) = lease else { continue };
-        match membership.fleet().restore(store, &catalog, lease).await {
-            Ok(true) => tracing::info!(%catalog, "lost objects are in the bucket again"),
-            Ok(false) => {}
-            Err(error) => tracing::warn!(
-                %catalog, %error,
-                "cannot upload lost objects again; the next revision brings others"
-            ),
+        let (id, is_held) = {
+            let state = state.borrow();
+            (state.id, state.lease.is_some())
+        };
+        let Some(id) = id.filter(|_| is_held || !is_first) else {
+            continue;
+        };
+        let restored = match membership.fleet().restore(store, &catalog, id).await {
+            Ok(restored) => restored,
+            // The others have their turn.
+            Err(FleetError::NoCopy(_)) if is_first || !is_held => continue,
+            Err(error) => {
+                tracing::warn!(
+                    %catalog, %error,
+                    "cannot upload lost objects again; the next revision brings others"
+                );
+                continue;
+            }
+        };
+        if restored.any {
+            tracing::info!(%catalog, "lost objects are in the bucket again");
+        }
+        // By then the others have uploaded theirs.
+        if is_held && !is_first && !restored.without_outline.is_empty() {
+            let revisions = restored.without_outline.iter();
+            let revisions: Vec<String> = revisions.map(ToString::to_string).collect();
+            tracing::warn!(
+                %catalog, revisions = revisions.join(", "),
+                "the bucket has lost outlines of these revisions, and this replica has none: their \
+                 changes are not told until another one uploads them"
+            );
         }
     }
 }

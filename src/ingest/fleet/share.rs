@@ -73,8 +73,8 @@ pub(in crate::ingest) async fn share_revision(
             image: image.as_ref().map(|(image, parts, _)| (image, parts)),
             past: None,
             resolved: track.membership().time(made.began.into_std()),
-            // The pass tells them.
-            untold: false,
+            // The pass tells them, unless this replica dies before.
+            untold: true,
         };
         let ids = fleet.prepare_revisions(&[publication]).await;
         tracing::debug!(revision = %revision.id, "announced to the fleet");

@@ -157,6 +157,7 @@ fn replica(fleet: &FleetDocument) -> Markup {
             dt { "Objects" } dd {
                 (fleet.objects)
                 @if let Some(error) = &fleet.bucket_error { ": " (error) }
+                @if fleet.lost_objects > 0 { "; lost objects: " (fleet.lost_objects) }
             }
             dt { "Follows" } dd { (names(&fleet.follows)) }
             dt { "Behind with" } dd { (names(&fleet.behind)) }
@@ -312,6 +313,7 @@ mod tests {
             panics: BTreeMap::from([("receive of a".to_owned(), 2)]),
             answered: Some(SystemTime::UNIX_EPOCH),
             error: Some("refused".to_owned()),
+            lost_objects: 2,
             bucket_error: Some("no right".to_owned()),
         };
         let text = replica(&fleet).into_string();
@@ -322,7 +324,7 @@ mod tests {
             "<dt>a waits</dt><dd>no space &lt;left&gt;</dd>",
             "<dd>receive of a, 2 times</dd>",
             "</time>: refused</dd>",
-            "<dd>s3://catalogs/almanac: no right</dd>",
+            "<dd>s3://catalogs/almanac: no right; lost objects: 2</dd>",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -57,6 +57,8 @@ pub(super) struct FleetDocument {
     pub(super) error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bucket_error: Option<String>,
+    /// How many objects the bucket has lost.
+    pub(super) lost_objects: u64,
 }
 
 /// The state of the configuration.
@@ -212,6 +214,7 @@ impl FleetDocument {
             panics: status.panics,
             answered: status.answered,
             error: status.error,
+            lost_objects: status.lost,
             bucket_error: status.bucket_error,
         }
     }

@@ -119,7 +119,11 @@ pub enum FleetError {
     #[error("cannot prepare the database of the fleet: {0}")]
     Migrate(#[from] MigrateError),
     /// The database, or at a start perhaps the bucket, took too long.
-    #[error("no answer of {of} after {}", humantime::format_duration(*after))]
+    #[error(
+        "no answer of {of} after {}; check database and objects in the configuration, and that \
+         both work",
+        humantime::format_duration(*after)
+    )]
     NoAnswer {
         /// Who was asked.
         of: &'static str,
@@ -181,6 +185,19 @@ fn attempt(action: &str, error: &sqlx::Error) -> String {
     }
 }
 
+/// Whether there is no server at the address, or no such address.
+fn is_unreachable(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
+    let kinds = [
+        ConnectionRefused,
+        HostUnreachable,
+        NetworkUnreachable,
+        NotFound,
+    ];
+    // A name that is not known has no kind of its own.
+    kinds.contains(&error.kind()) || error.to_string().contains("lookup address")
+}
+
 /// An error without the line of the server's program, which readers take for one of theirs.
 fn told(error: &sqlx::Error) -> String {
     match error.as_database_error() {
@@ -202,11 +219,15 @@ fn advice(error: &sqlx::Error) -> &'static str {
     let code = error.as_database_error().and_then(DatabaseError::code);
     match (error, code.as_deref().unwrap_or_default()) {
         (sqlx::Error::PoolTimedOut, _) => "; check its address, and that it accepts connections",
+        (sqlx::Error::Io(error), _) if is_unreachable(error) => {
+            "; check its address, and that it runs"
+        }
         (error, _) if is_tls(error) => {
             "; check ca_files, and that the server's certificate has the name in database"
         }
         (_, "28000" | "28P01") => "; check the user in database, and password_file",
         (_, "3D000") => "; create the database",
+        (_, "3F000") => "; grant the user USAGE and CREATE on the schema public",
         (_, "42501") => "; give the user the right to read and write the tables",
         (_, "25006") => "; name the primary in database, not a copy of it",
         (_, "55P03") => {

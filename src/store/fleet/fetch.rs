@@ -383,7 +383,8 @@ impl Read for Decoding<'_> {
         let read = self.inner.read(buffer);
         let read = read.inspect_err(|error| {
             if error.kind() != io::ErrorKind::Interrupted {
-                self.problem = Some(error.to_string());
+                // The decompressor's own words name no cause.
+                self.problem = Some("its bytes cannot be read to their end".to_owned());
             }
         })?;
         self.hasher.update(&buffer[..read]);

@@ -45,7 +45,11 @@ pub struct Beat {
     pub free: usize,
     /// The wanted tracks that the database has.
     pub known: usize,
-    /// How many objects the bucket has lost.
+    /// How many others serve all that is current, and have passes that do not fail for reasons
+    /// of their own.
+    pub fit: usize,
+    /// How many objects the bucket has lost of what is current or in the history. Others are
+    /// removed with the revisions that name them.
     pub lost: i64,
     /// The wanted tracks that a replica has given up since their last pass that succeeded.
     pub given_up: Vec<TrackId>,
@@ -152,7 +156,13 @@ impl Fleet {
                WHERE id = $1
                  AND ($5::text IS NULL OR EXISTS (SELECT 1 FROM fleet WHERE id = $5))
                RETURNING id
-             ), mine AS (SELECT track, epoch FROM leases WHERE holder = $1)
+             ), mine AS (SELECT track, epoch FROM leases WHERE holder = $1
+             ), needed AS (
+               SELECT revision, image FROM generations g
+               WHERE EXISTS (SELECT 1 FROM objects WHERE state = 'lost')
+                 AND number >= coalesce((SELECT max(number) FROM generations c
+                   WHERE c.track = g.track AND c.flips IS NOT NULL), 0)
+             )
              SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
                coalesce((SELECT change FROM locked), (SELECT change FROM fleet)) AS change,
                (SELECT id FROM fleet) AS fleet, EXISTS (SELECT 1 FROM me) AS is_known,
@@ -161,11 +171,20 @@ impl Fleet {
                 WHERE id = $1 OR (expires > clock_timestamp() AND wants && $3)) AS live,
                (SELECT count(*) FROM replicas
                 WHERE id <> $1 AND expires > clock_timestamp() AND ready AND wants && $3) AS ready,
+               (SELECT count(*) FROM replicas
+                WHERE id <> $1 AND expires > clock_timestamp() AND ready AND NOT troubled
+                  AND wants && $3) AS fit,
                (SELECT count(*) FROM leases l
                 WHERE l.track = ANY($3) AND l.holder IS DISTINCT FROM $1 AND NOT EXISTS (
                   SELECT 1 FROM replicas r WHERE r.id = l.holder AND r.expires > clock_timestamp()
                 )) AS free,
-               (SELECT count(*) FROM objects WHERE state = 'lost') AS lost,
+               (SELECT count(*) FROM objects o WHERE state = 'lost' AND (
+                  EXISTS (SELECT 1 FROM history h
+                    WHERE h.digest = o.digest AND h.incarnation = o.incarnation)
+                  OR EXISTS (SELECT 1 FROM files f JOIN needed g ON g.revision = f.revision
+                    WHERE f.digest = o.digest AND f.incarnation = o.incarnation AND f.format = $6)
+                  OR EXISTS (SELECT 1 FROM image_parts p JOIN needed g ON g.image = p.image
+                    WHERE p.digest = o.digest AND p.incarnation = o.incarnation))) AS lost,
                (SELECT coalesce(array_agg(track), '{}') FROM leases
                 WHERE track = ANY($3) AND given_up > 0) AS given_up,
                (SELECT coalesce(array_agg(track ORDER BY track), '{}') FROM mine) AS tracks,
@@ -173,7 +192,7 @@ impl Fleet {
         );
         let query = query.bind(me.0).bind(ready).bind(numbers(wanted));
         let query = query.bind(troubled).bind(self.expected.get());
-        let row = self.row("beat", query).await?;
+        let row = self.row("beat", query.bind(format())).await?;
         let fleet: Option<String> = row.get("fleet");
         let fleet = fleet.ok_or(FleetError::NoFleet)?;
         if self
@@ -202,6 +221,7 @@ impl Fleet {
             change,
             live: count("live"),
             ready: count("ready"),
+            fit: count("fit"),
             free: count("free"),
             known: count("known"),
             lost: row.get("lost"),
@@ -256,13 +276,13 @@ impl Fleet {
     }
 
     /// Whether another replica would follow a track in place of this one, which has so
-    /// many: it wants the track, its passes do not fail for reasons of its own, and it has
-    /// less to do even then.
+    /// many: it wants the track, serves all that is current, its passes do not fail for
+    /// reasons of its own, and it has less to do even then.
     pub async fn has_taker(&self, lease: Lease, mine: usize) -> Result<bool, FleetError> {
         let query = sqlx::query(
             "SELECT EXISTS (SELECT 1 FROM replicas r
                WHERE r.id <> $1 AND r.expires > clock_timestamp() AND $2 = ANY(r.wants)
-                 AND NOT r.troubled
+                 AND r.ready AND NOT r.troubled
                  AND (SELECT count(*) FROM leases l WHERE l.holder = r.id) + 1 < $3)",
         );
         let mine = i64::try_from(mine).unwrap_or(i64::MAX);
@@ -272,15 +292,15 @@ impl Fleet {
     }
 
     /// Whether another replica would follow a track that this one gives up: it wants the
-    /// track, and its passes do not fail for reasons of its own. Once all have given it up,
+    /// track, serves all that is current, and its passes do not fail for reasons of its own. Once all have given it up,
     /// they try only now and then: the cause is common to them, and a holder that keeps the
     /// track shows it.
     pub async fn has_better(&self, lease: Lease) -> Result<bool, FleetError> {
         let query = sqlx::query(
             "WITH others AS (
-               SELECT troubled FROM replicas
+               SELECT ready, troubled FROM replicas
                WHERE id <> $1 AND expires > clock_timestamp() AND $2 = ANY(wants))
-             SELECT EXISTS (SELECT 1 FROM others WHERE NOT troubled) AND EXISTS (
+             SELECT EXISTS (SELECT 1 FROM others WHERE ready AND NOT troubled) AND EXISTS (
                SELECT 1 FROM leases WHERE track = $2 AND (
                  given_up < (SELECT count(*) FROM others)
                  OR gave_up < clock_timestamp() - interval '30 minutes'))",

@@ -140,6 +140,12 @@ impl Fleet {
         match self.bucket.read(MARK).await? {
             None => Ok(false),
             Some(found) if found == *mark(id) => Ok(true),
+            Some(found) if !is_mark(&found) => Err(FleetError::Refused(format!(
+                "the object {} names no fleet: something before the store may have answered, so \
+                 check endpoint in objects; if it was overwritten, write the name of the fleet into \
+                 it, which the table fleet of the database has",
+                format_args!("{}/{MARK}", self.bucket.location())
+            ))),
             Some(_) => Err(FleetError::Refused(format!(
                 "{} belongs to another fleet: its object {} names a fleet whose database this is \
                  not. If that fleet is in use, give this one another prefix in objects. If its \
@@ -210,6 +216,12 @@ fn mark(id: &str) -> Bytes {
     Bytes::from(format!("{id}\n"))
 }
 
+/// Whether the content of the object is the name of a fleet: 32 hexadecimal digits.
+fn is_mark(found: &[u8]) -> bool {
+    let name = found.trim_ascii();
+    name.len() == 32 && name.iter().all(u8::is_ascii_hexdigit)
+}
+
 /// The object of a check that begins now. Several checks may run at a time, so each has its own.
 fn probe_key(now: i64) -> String {
     format!("{PROBE}-{now}-{:016x}", fastrand::u64(..))
@@ -227,6 +239,14 @@ fn is_abandoned(key: &str, now: i64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_name_of_a_fleet_is_a_mark() {
+        assert!(is_mark(b"0123456789abcdef0123456789abcdef\n"));
+        for other in [&b""[..], b"\n", b"<html></html>", b"0123456789abcdef"] {
+            assert!(!is_mark(other), "{other:?}");
+        }
+    }
 
     #[test]
     fn an_object_of_a_check_is_removed_once_the_check_cannot_run_any_more() {

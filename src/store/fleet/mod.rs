@@ -49,6 +49,7 @@ pub use leases::{Beat, Lease, ReplicaId, TrackId};
 pub use pool::Fleet;
 pub use receipts::{GAP, Prepared, Silences};
 pub use replaced::ReplacedImage;
+pub use restore::Restored;
 pub use settings::{Database, DatabaseError, Settings};
 pub use sources::SourceRevision;
 pub use upload::Shared;

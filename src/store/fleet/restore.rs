@@ -6,7 +6,7 @@ use sqlx::{Connection as _, Postgres, Row as _};
 
 use crate::name::CatalogName;
 use crate::store::fleet::error::FleetError;
-use crate::store::fleet::leases::{Lease, fence, format};
+use crate::store::fleet::leases::{TrackId, format};
 use crate::store::fleet::pool::Fleet;
 use crate::store::fleet::publication_rows::touch;
 use crate::store::fleet::session::limited;
@@ -40,8 +40,9 @@ const RENAME_OUTLINE: &str = "UPDATE history h SET incarnation = $1 WHERE digest
   AND EXISTS (SELECT 1 FROM objects o
     WHERE o.digest = h.digest AND o.incarnation = h.incarnation AND o.state = 'lost')";
 /// The same for one revision of the history.
-const RENAME_OUTLINE_OF: &str = "UPDATE history SET digest = $1, incarnation = $2
-  WHERE catalog = $3 AND revision = $4";
+const RENAME_OUTLINE_OF: &str = "UPDATE history h SET digest = $1, incarnation = $2
+  WHERE catalog = $3 AND revision = $4 AND EXISTS (SELECT 1 FROM objects o
+    WHERE o.digest = h.digest AND o.incarnation = h.incarnation AND o.state = 'lost')";
 /// Lost outlines of the history. Replicas keep outlines for long, also of revisions that are
 /// gone.
 const LOST_OUTLINES: &str = "SELECT h.revision, h.published, h.digest
@@ -59,25 +60,35 @@ const FORGET_LOST: &str = "UPDATE objects o SET state = 'going', touched = clock
 
 type Statement<'a> = Query<'a, Postgres, PgArguments>;
 
+/// What became of lost objects.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// Whether any was uploaded.
+    pub any: bool,
+    /// The revisions of the history whose outlines this replica lacks too.
+    pub without_outline: Vec<RevisionId>,
+}
+
 impl Fleet {
     /// Uploads again what the last generations and the history of a track name and the bucket
-    /// has lost, from the copies of this replica. Returns whether there was anything.
+    /// has lost, from the copies of this replica. Names of objects are those of their bytes,
+    /// so that any replica may do so, also several at a time.
     ///
     /// # Errors
-    /// When this replica lacks the bytes too, or follows the track no longer.
+    /// When this replica lacks the bytes of a generation too.
     pub async fn restore(
         &self,
         store: &Store,
         catalog: &CatalogName,
-        lease: Lease,
-    ) -> Result<bool, FleetError> {
+        track: TrackId,
+    ) -> Result<Restored, FleetError> {
         let action = "look for lost objects";
-        let query = || sqlx::query(WITH_LOST).bind(lease.track.0).bind(format());
-        let mut has_restored = self.restore_outlines(store, catalog, lease).await?;
+        let query = || sqlx::query(WITH_LOST).bind(track.0).bind(format());
+        let mut restored = self.restore_outlines(store, catalog).await?;
         let mut rows = self.rows(action, query()).await?;
         let is_lost = |row: &PgRow| row.get::<bool, _>("of_revision") || row.get("of_image");
         if rows.iter().any(is_lost) {
-            self.find_lost(lease).await?;
+            self.find_lost(track).await?;
             rows = self.rows(action, query()).await?;
         }
         for row in &rows {
@@ -87,8 +98,8 @@ impl Fleet {
                 let kept = kept.ok_or(FleetError::NoCopy(id))?;
                 let files = self.share_revision(store, None, &kept).await?;
                 let named = of_revision(id.0, &files);
-                limited(self.rename(lease, &files, named, digests(&files))).await?;
-                has_restored = true;
+                limited(self.rename(&files, named, digests(&files))).await?;
+                restored.any = true;
             }
             if let (true, Some(number)) = (row.get("of_image"), row.get("image")) {
                 let image: Image = serde_json::from_str(row.get("document"))
@@ -96,11 +107,11 @@ impl Fleet {
                 let of = (RevisionId(row.get("revision")), &image);
                 let parts = self.share_image(store, None, of).await?;
                 let named = of_image(number, &parts);
-                limited(self.rename(lease, &parts, named, digests(&parts))).await?;
-                has_restored = true;
+                limited(self.rename(&parts, named, digests(&parts))).await?;
+                restored.any = true;
             }
         }
-        Ok(has_restored)
+        Ok(restored)
     }
 
     /// Uploads lost outlines of the history again. Those that this replica lacks stay lost.
@@ -108,8 +119,7 @@ impl Fleet {
         &self,
         store: &Store,
         catalog: &CatalogName,
-        lease: Lease,
-    ) -> Result<bool, FleetError> {
+    ) -> Result<Restored, FleetError> {
         let query = sqlx::query(LOST_OUTLINES).bind(catalog.as_str());
         let rows = self.rows("look for lost outlines", query).await?;
         let rows = rows.iter().filter_map(|row| {
@@ -125,16 +135,12 @@ impl Fleet {
         let name = |content: &Digest| content.to_string();
         let is_there = |content: &Digest| outlines.0.iter().any(|one| one.name == name(content));
         let missing = rows.iter().filter(|(_, content, _)| !is_there(content));
-        let missing: Vec<String> = missing.map(|(id, ..)| id.to_string()).collect();
-        if !missing.is_empty() {
-            tracing::warn!(
-                %catalog, revisions = missing.join(", "),
-                "no replica has the lost outlines of these revisions: their changes are not told, \
-                 and the objects stay lost until the history drops them"
-            );
-        }
+        let restored = Restored {
+            any: !outlines.0.is_empty(),
+            without_outline: missing.map(|(id, ..)| RevisionId(*id)).collect(),
+        };
         if outlines.0.is_empty() {
-            return Ok(false);
+            return Ok(restored);
         }
         let named = rows.iter().filter_map(|(revision, content, _)| {
             let outline = outlines.0.iter().find(|one| one.name == name(content))?;
@@ -145,13 +151,13 @@ impl Fleet {
             Some(statement.bind(revision))
         });
         let lost = rows.iter().map(|(_, _, digest)| &digest[..]).collect();
-        limited(self.rename(lease, &outlines, named.collect(), lost)).await?;
-        Ok(true)
+        limited(self.rename(&outlines, named.collect(), lost)).await?;
+        Ok(restored)
     }
 
     /// Looks for the objects of a track in the bucket: where one is lost, others are.
-    async fn find_lost(&self, lease: Lease) -> Result<(), FleetError> {
-        let query = sqlx::query(NAMED).bind(lease.track.0).bind(format());
+    async fn find_lost(&self, track: TrackId) -> Result<(), FleetError> {
+        let query = sqlx::query(NAMED).bind(track.0).bind(format());
         for row in &self.rows("list the objects of a catalog", query).await? {
             let bytes: &[u8] = row.get("digest");
             if let Ok(digest) = <[u8; 32]>::try_from(bytes) {
@@ -188,7 +194,6 @@ impl Fleet {
     /// Names the objects that have the bytes now, and marks lost ones that nothing names any more.
     async fn rename(
         &self,
-        lease: Lease,
         objects: &Shared,
         statements: Vec<Statement<'_>>,
         lost: Vec<&[u8]>,
@@ -197,7 +202,6 @@ impl Fleet {
         let mut session = self.session(action).await?;
         let begun = session.begin().await;
         let mut transaction = begun.map_err(FleetError::sql(action))?;
-        fence(&mut transaction, lease).await?;
         touch(&mut transaction, objects.0.iter()).await?;
         for statement in statements
             .into_iter()
@@ -215,8 +219,9 @@ impl Fleet {
 
 /// What names objects of a revision by their new names.
 fn of_revision(id: i64, objects: &Shared) -> Vec<Statement<'_>> {
-    let of_files = "UPDATE files SET incarnation = $1 WHERE digest = $2 AND revision = $3
-        AND format = $4";
+    let of_files = "UPDATE files f SET incarnation = $1 WHERE digest = $2 AND revision = $3
+        AND format = $4 AND EXISTS (SELECT 1 FROM objects o
+          WHERE o.digest = f.digest AND o.incarnation = f.incarnation AND o.state = 'lost')";
     let statements = objects.0.iter().flat_map(|object| {
         let digest = &object.digest.as_bytes()[..];
         let files = sqlx::query(of_files).bind(object.incarnation).bind(digest);
@@ -232,7 +237,10 @@ fn of_revision(id: i64, objects: &Shared) -> Vec<Statement<'_>> {
 /// What names parts of an image by their new names.
 fn of_image(number: i64, objects: &Shared) -> Vec<Statement<'_>> {
     let statements = objects.0.iter().map(|object| {
-        sqlx::query("UPDATE image_parts SET incarnation = $1 WHERE digest = $2 AND image = $3")
+        let of_parts = "UPDATE image_parts p SET incarnation = $1 WHERE digest = $2 AND image = $3
+            AND EXISTS (SELECT 1 FROM objects o
+              WHERE o.digest = p.digest AND o.incarnation = p.incarnation AND o.state = 'lost')";
+        sqlx::query(of_parts)
             .bind(object.incarnation)
             .bind(&object.digest.as_bytes()[..])
             .bind(number)

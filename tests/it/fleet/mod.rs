@@ -7,6 +7,7 @@ mod bindings;
 mod content;
 mod limits;
 mod moments;
+mod newcomers;
 mod objects;
 mod publishing;
 mod pulls;

@@ -41,18 +41,19 @@ impl Receiver {
         Ok(())
     }
 
-    /// Tells webhooks of a revision that an import has published, if that is for this
-    /// replica to do: the import has ended, and may not reach their receivers.
+    /// Tells webhooks of a revision, if that is for this replica to do: an import has
+    /// published it, which may not reach their receivers, or a replica that has died since.
+    /// What a pass here has published, it tells itself.
     pub(super) async fn tell_webhooks(&self, state: &TrackState) -> Result<(), FleetError> {
         let shown = self.shown.as_ref().filter(|_| self.is_recorded);
         let (Some(turned), Some(shown), Some(lease)) = (&state.turned, shown, state.lease) else {
             return Ok(());
         };
-        if !turned.untold || !shown.generation.is_same(turned) {
+        if !turned.untold || state.passing || !shown.generation.is_same(turned) {
             return Ok(());
         }
-        let (fleet, revision) = (self.track.membership().fleet(), &shown.revision);
-        if fleet.claim_event(lease, revision.id).await? {
+        let revision = &shown.revision;
+        if self.track.claim_event(lease, revision.id).await? {
             let entry = history::published(&self.context, revision).await;
             pass_events::published(&self.context, revision, entry.as_ref());
         }

@@ -163,22 +163,16 @@ mod tests {
         for (bad, told) in [
             ("catalogs = []", "leave it out for all catalogs"),
             ("events = []", "events is empty"),
-            (
-                "source = 'almanac.example.com'",
-                "source is the http or https URL",
-            ),
-            ("source = 'https://'", "source is the http or https URL"),
-            (
-                "source = 'ftp://almanac.example.com'",
-                "source is the http or https URL",
-            ),
+            ("source = 'almanac.example.com'", "source is the http"),
+            ("source = 'https://'", "source is the http"),
+            ("source = 'ftp://almanac.example.com'", "source is the http"),
             (
                 "source = 'https://almanac.example.com/?a=b'",
-                "source is the URL",
+                "source is the http",
             ),
             (
                 "source = 'https://almanac.example.com/a b'",
-                "source is the URL",
+                "source is the http",
             ),
             ("attempts = 301", "attempts is a number from 1 to 300"),
             ("attempts = 0", "attempts is a number from 1 to 300"),

@@ -136,12 +136,19 @@ fn a_publication_whose_holder_has_died_is_told_by_the_next_one() {
     both[dead].program.restart();
     until_at(&mut both[dead], "a", &first.digest());
 
-    // As if the event had not been sent yet.
+    // The database does not take the word that the event is sent, so it is not.
     shared.postgres.ask(
-        "UPDATE revisions SET untold = true; UPDATE fleet SET change = change + 1;
-         UPDATE leases SET holder = NULL",
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+           $$ BEGIN RAISE EXCEPTION 'not now'; END $$;
+         CREATE TRIGGER refuse BEFORE UPDATE OF untold ON revisions
+           FOR EACH ROW EXECUTE FUNCTION refuse()",
     );
-    both[other].program.kill9();
+    let second = push(&upstream, "second");
+    until_all_at(&mut both, "a", &second.digest());
+    let holder: usize = shared.postgres.ask(HOLDER).parse().unwrap();
+    both[holder].program.kill9();
+    assert_eq!(receiver.received().len(), 1);
+    shared.postgres.ask("DROP TRIGGER refuse ON revisions");
     let events = receiver.until(2);
     assert_eq!(events[1].kind(), "published");
     shared

@@ -76,8 +76,13 @@ pub async fn export_of_fleet(
     } else {
         &requested.catalogs
     };
+    let mut others = Vec::new();
     if !wanted.is_empty() {
-        served.retain(|(name, _)| wanted.contains(name));
+        let is_other = |(name, _): &mut (CatalogName, Generation)| !wanted.contains(name);
+        let left = served.extract_if(.., is_other);
+        let left = left.map(|(name, _)| name);
+        // Those beside named ones are left out on purpose.
+        others.extend(left.filter(|_| requested.catalogs.is_empty()));
     }
     if served.is_empty() {
         return Err(ArchiveError::EmptyFleet);
@@ -91,7 +96,9 @@ pub async fn export_of_fleet(
         data: folder.path().to_owned(),
         ..requested.clone()
     };
-    crate::ingest::archive::export::export(&own, progress).await
+    let mut exported = crate::ingest::archive::export::export(&own, progress).await?;
+    exported.others = others;
+    Ok(exported)
 }
 
 /// Imports the catalogs of an archive into a fleet, all of them or none. Its replicas go

@@ -154,10 +154,7 @@ pub async fn follow(
                 };
                 drop(passing);
                 let Some(result) = result else {
-                    failures.leave(&followed, &publisher, track.as_ref());
-                    if !failures.are_left {
-                        events = PassEvents::default();
-                    }
+                    failures.leave(&followed, &publisher, track.as_ref(), &mut events);
                     tracing::info!(catalog = %followed.name, "this replica no longer follows the catalog");
                     continue;
                 };
@@ -179,12 +176,7 @@ pub async fn follow(
                 Ok(()) = retry_now.changed(), if failures.in_row > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
-                () = lost(holding) => {
-                    failures.leave(&followed, &publisher, track.as_ref());
-                    if !failures.are_left {
-                        events = PassEvents::default();
-                    }
-                }
+                () = lost(holding) => failures.leave(&followed, &publisher, track.as_ref(), &mut events),
                 () = stop.cancelled() => break,
             }
         }
@@ -287,7 +279,13 @@ impl Failures {
     /// the metrics: if no replica follows the catalog, it is past on all of them. Failures stay
     /// if the catalog was given up: the others may fail for the same reason, and show it only
     /// after a while.
-    fn leave(&mut self, followed: &Followed, publisher: &Publisher, track: Option<&Track>) {
+    fn leave(
+        &mut self,
+        followed: &Followed,
+        publisher: &Publisher,
+        track: Option<&Track>,
+        events: &mut PassEvents,
+    ) {
         self.own = 0;
         publisher.update(|status| status.next_pass = None);
         if followed.source.is_fixed() {
@@ -296,6 +294,7 @@ impl Failures {
         self.are_left = self.in_row > 0 && track.is_some_and(Track::is_given_up);
         if !self.are_left {
             self.forget(followed, publisher);
+            *events = PassEvents::default();
         }
     }
 

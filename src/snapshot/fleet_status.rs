@@ -156,7 +156,7 @@ mod tests {
         status.stale = Some(Duration::from_mins(10));
         assert_eq!(status.unready(true).as_deref(), Some(lags));
         let behind = "behind the fleet: x".to_owned();
-        assert_eq!(status.problems().collect::<Vec<_>>(), [behind.clone()]);
+        assert!(status.problems().eq([&*behind]));
         status.error = Some("the database of the fleet does not answer: x".to_owned());
         status.bucket_error = Some("no answer".to_owned());
         status.panics.insert("beat".to_owned(), 2);

@@ -28,6 +28,7 @@ impl RevisionId {
     }
 
     /// The number after this one, whether or not a revision has it.
+    #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }

@@ -37,8 +37,8 @@ fn a_catalog_that_an_import_takes_back_is_published_at_that_moment() {
     assert!(import(&second, &data).status.success());
     let config = format!("offline = true\n{}", carried.config);
     let modified = |there: &mut Almanac| {
-        let date = there.all("a").header("last-modified").unwrap().to_owned();
-        httpdate::parse_http_date(&date).unwrap()
+        let reply = there.all("a");
+        httpdate::parse_http_date(reply.header("last-modified").unwrap()).unwrap()
     };
     let mut there = Almanac::start_in(&data, &config);
     let newer = modified(&mut there);

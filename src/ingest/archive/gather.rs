@@ -9,7 +9,9 @@ use crate::ingest::archive::metadata::{
     CarriedPast, CarriedRevision, Held, MAX_HISTORY, MAX_OUTLINE, Metadata,
 };
 use crate::name::CatalogName;
-use crate::store::{DiskError, Image, ImageBlob, RevisionId, Store, unix_of_time};
+use crate::store::{
+    DiskError, HistoryEntry, Image, ImageBlob, PastRevision, RevisionId, Store, unix_of_time,
+};
 use ::images::Manifest;
 use ::images::digest::Digest;
 
@@ -117,11 +119,7 @@ pub(super) async fn gather(
         }
         // The other side has those up to what it holds.
         let known = there.get(&name).map(|held| held.revision);
-        let history = history(store, &name, known, revision.id).await?;
-        let after = match known {
-            Some(known) => store.history().entry(&name, known).await?,
-            None => None,
-        };
+        let (history, after) = history(store, &name, known, revision.id).await?;
         catalogs.push(CarriedRevision {
             catalog: name,
             id: revision.id,
@@ -134,7 +132,7 @@ pub(super) async fn gather(
             problems: store.problems(revision.id).await?,
             image,
             history,
-            after: after.map(|entry| entry.past()),
+            after,
         });
     }
     let held = there.values().flat_map(|catalog| &catalog.blobs);
@@ -166,15 +164,18 @@ pub(super) async fn gather(
     })
 }
 
-/// The history of a catalog after a revision and before another, the oldest first.
+/// The history of a catalog after a revision and before another, the oldest first, and that
+/// revision.
 async fn history(
     store: &Store,
     catalog: &CatalogName,
     after: Option<RevisionId>,
     before: RevisionId,
-) -> Result<Vec<CarriedPast>, ArchiveError> {
+) -> Result<(Vec<CarriedPast>, Option<PastRevision>), ArchiveError> {
     let history = store.history();
     let mut entries = history.list(catalog).await?;
+    let begin = entries.iter().find(|entry| Some(entry.revision) == after);
+    let begin = begin.map(HistoryEntry::past);
     entries.retain(|entry| Some(entry.revision) > after && entry.revision < before);
     entries.truncate(MAX_HISTORY);
     let reading = tokio::task::spawn_blocking(move || {
@@ -186,7 +187,7 @@ async fn history(
     });
     let failed =
         |error: tokio::task::JoinError| DiskError::at("read", Path::new("outlines"))(error.into());
-    Ok(reading.await.map_err(failed)?)
+    Ok((reading.await.map_err(failed)?, begin))
 }
 
 /// The blob that the file of an outline becomes. One that cannot be read is left out: only

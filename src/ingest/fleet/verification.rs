@@ -58,17 +58,16 @@ impl Verification {
     pub(super) async fn check_bucket(&self) -> Result<(), FleetError> {
         self.check_database().await?;
         let mut checking = pin!(self.fleet.check_bucket(&self.owner));
-        let checked = match tokio::time::timeout(LATE, &mut checking).await {
-            Ok(checked) => checked,
-            Err(_) => {
-                let late = FleetError::NoAnswer {
-                    of: "the bucket",
-                    after: LATE,
-                };
-                tracing::warn!(error = %late, "the bucket is not checked yet: passes wait");
-                self.bucket_problem.lock().get_or_insert(late.to_string());
-                checking.await
-            }
+        let checked = if let Ok(checked) = tokio::time::timeout(LATE, &mut checking).await {
+            checked
+        } else {
+            let late = FleetError::NoAnswer {
+                of: "the bucket",
+                after: LATE,
+            };
+            tracing::warn!(error = %late, "the bucket is not checked yet: passes wait");
+            self.bucket_problem.lock().get_or_insert(late.to_string());
+            checking.await
         };
         let problem = checked.as_ref().err().map(ToString::to_string);
         *self.bucket_problem.lock() = problem;

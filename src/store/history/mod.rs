@@ -168,16 +168,6 @@ impl History {
         self.entries(query).await
     }
 
-    /// One revision, without the changes.
-    pub async fn entry(
-        &self,
-        catalog: &CatalogName,
-        id: RevisionId,
-    ) -> Result<Option<HistoryEntry>, StoreError> {
-        let entries = self.list(catalog).await?;
-        Ok(entries.into_iter().find(|entry| entry.revision == id))
-    }
-
     async fn newest(&self, catalog: &CatalogName) -> Result<Option<HistoryEntry>, StoreError> {
         Ok(self.latest(catalog, 1).await?.into_iter().next())
     }

@@ -97,7 +97,7 @@ pub(super) async fn check(config: &Config) -> Vec<anyhow::Error> {
         let owner = check_owner(&config.data_dir, None);
         return owner.err().into_iter().map(Into::into).collect();
     };
-    let mut problems = Vec::new();
+    let (mut shared, mut folder) = (Vec::new(), Vec::new());
     match Fleet::open(settings) {
         Ok(fleet) => {
             let database = || fleet.check_database();
@@ -106,18 +106,16 @@ pub(super) async fn check(config: &Config) -> Vec<anyhow::Error> {
             // It may have problems of its own, whatever the database says.
             let bucket = reach(&fleet, PATIENCE, BUCKET, || fleet.try_bucket(id)).await;
             let owner = id.map(|id| check_owner(&config.data_dir, Some(id)));
-            problems.extend(owner.and_then(Result::err));
-            problems.extend(bucket.err());
-            problems.extend(known.err());
-            problems.reverse();
+            folder.extend(owner.and_then(Result::err));
+            shared.extend(known.err().into_iter().chain(bucket.err()));
             fleet.close().await;
         }
-        Err(error) => problems.push(error),
+        Err(error) => shared.push(error),
     }
-    problems.extend(check_not_alone(&config.data_dir).await.err());
-    let problems = problems.into_iter();
-    let named = problems.map(|error| anyhow::Error::new(error).context(named(settings)));
-    named.collect()
+    folder.extend(check_not_alone(&config.data_dir).await.err());
+    let named = |error| anyhow::Error::new(error).context(named(settings));
+    let shared = shared.into_iter().map(named);
+    shared.chain(folder.into_iter().map(Into::into)).collect()
 }
 
 /// Does work that checks a fleet, again while its database or bucket does not answer.

@@ -139,7 +139,7 @@ impl Arguments {
             if let Some(gap) = catalog.gap {
                 output::note(&format!(
                     "the history of {} has a gap: the archive goes on after revision {gap} of the \
-                     other side, which is not known here, as an archive in between was not imported",
+                     other side, which is not known here; was an archive in between left out?",
                     catalog.catalog
                 ));
             }

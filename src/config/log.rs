@@ -7,9 +7,11 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::config::error::ConfigError;
 use crate::config::layer::layer;
 use crate::config::value::LogFormat;
+use fbc::text::suggest;
 
 /// The crates of this program that log under their own targets.
 const LIBRARY_TARGETS: [&str; 2] = ["images", "fbc"];
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// The target that stands for the whole program.
 const PROGRAM_TARGET: &str = "almanac";
 
@@ -45,9 +47,9 @@ impl LogSettings {
     /// The settings of the log; `default` is the filter if none is given.
     pub fn resolve(self, default: &str) -> Result<LogConfig, ConfigError> {
         let filter = self.filter.unwrap_or_else(|| default.to_owned());
-        if let Some(word) = filter.split(',').map(str::trim).find(|it| is_mistyped(it)) {
+        if let Some(word) = mistyped(&filter) {
             return Err(ConfigError::Filter {
-                problem: format!("{word:?} is no level, and no module of almanac"),
+                problem: format!("{word:?} is no level; a library is named as in {word}=trace"),
                 filter,
             });
         }
@@ -64,12 +66,17 @@ impl LogSettings {
     }
 }
 
-/// Whether a directive is neither a level nor a module of the program. The parser takes it
-/// for a module without events, and all others are silent.
-fn is_mistyped(directive: &str) -> bool {
-    let is_word = !directive.is_empty() && !directive.contains(['=', '[', ':']);
-    let is_own = directive == PROGRAM_TARGET || LIBRARY_TARGETS.contains(&directive);
-    is_word && !is_own && directive.parse::<LevelFilter>().is_err()
+/// A word that is neither a level nor of the program, if it is close to a level or the only
+/// directive. The parser takes it for a library, and all else is silent.
+fn mistyped(filter: &str) -> Option<&str> {
+    let mut directives = filter.split(',').map(str::trim).filter(|it| !it.is_empty());
+    let is_only = directives.clone().count() == 1;
+    directives.find(|directive| {
+        let is_word = !directive.contains(['=', '[', ':']);
+        let is_own = *directive == PROGRAM_TARGET || LIBRARY_TARGETS.contains(directive);
+        let is_close = || !suggest::similar(directive, LEVELS).is_empty();
+        is_word && !is_own && directive.parse::<LevelFilter>().is_err() && (is_only || is_close())
+    })
 }
 
 /// Extends a directive for `almanac` to the library crates, unless the filter
@@ -104,20 +111,26 @@ mod tests {
 
     #[test]
     fn a_mistyped_level_does_not_silence_the_log() {
-        for (directive, expected) in [
-            ("info", false),
-            ("WARN", false),
-            ("off", false),
-            ("3", false),
-            ("almanac", false),
-            ("images", false),
-            ("hyper=debug", false),
-            ("almanac::ingest", false),
-            ("[follow]", false),
-            ("infoo", true),
-            ("loud", true),
+        for filter in [
+            "info",
+            "WARN",
+            "off",
+            "3",
+            "almanac",
+            "images",
+            "hyper=debug",
+            "almanac::ingest",
+            "[follow]",
+            "info,hyper",
         ] {
-            assert_eq!(is_mistyped(directive), expected, "{directive}");
+            assert_eq!(mistyped(filter), None, "{filter}");
+        }
+        for (filter, word) in [
+            ("infoo", "infoo"),
+            ("loud", "loud"),
+            ("info,debgu", "debgu"),
+        ] {
+            assert_eq!(mistyped(filter), Some(word), "{filter}");
         }
     }
 

@@ -122,10 +122,10 @@ impl FilesError {
             | Self::IndexIgnore(_)
             | Self::Path(_)
             | Self::Limit { .. }
-            | Self::Legacy { .. }
             | Self::Link { .. }
             | Self::Empty(_) => true,
-            Self::Unpack(error) => error.reason() != "io",
+            Self::Legacy { source, .. } => source.is_of_content(),
+            Self::Unpack(error) => error.is_of_content(),
             Self::Read { .. } | Self::Spool { .. } | Self::Changing { .. } => false,
         }
     }

@@ -17,6 +17,7 @@ use crate::ingest::followed::Followed;
 use crate::ingest::history;
 use crate::ingest::pass::run_once;
 use crate::ingest::pass_events::{self, PassEvents};
+use crate::ingest::pass_failures::{Failure, Failures};
 use crate::ingest::problem_log::ProblemLog;
 use crate::ingest::read_files::ReadFiles;
 use crate::ingest::retry::{LAST_RETRY, jitter, retry, sleep};
@@ -24,12 +25,8 @@ use crate::ingest::source::Source;
 use crate::ingest::watch::Watch;
 use crate::snapshot::{Damaged, Publisher, Repair, Snapshot};
 use crate::store::fleet::Lease;
-use crate::store::{Outcome, Pass, Revision, RevisionId, StoreError};
+use crate::store::{HistoryEntry, Outcome, Pass, Revision, RevisionId, StoreError};
 use ::images::digest::Digest;
-
-/// After so many failures in a row of its own, a replica lets another one follow the
-/// catalog.
-const OWN_FAILURES: u32 = 3;
 
 /// Serves the stored revision of a catalog, if there is one. Needs no network.
 pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Publisher) {
@@ -98,7 +95,7 @@ pub async fn follow(
     let following = async {
         let mut failures = Failures::default();
         let (mut problem_log, mut events) = (ProblemLog::default(), PassEvents::default());
-        let mut read_files = Arc::default();
+        let (mut read_files, mut last_lease) = (Arc::default(), None);
         let path = followed.source.path().filter(|_| followed.poll.is_some());
         let mut watch = match path {
             Some(path) => {
@@ -114,14 +111,20 @@ pub async fn follow(
         loop {
             let lease = tokio::select! {
                 lease = held(track.as_ref(), &followed, &publisher) => lease,
-                () = recovered(track.as_ref()), if failures.are_left => {
+                has_succeeded = recovered(track.as_ref(), failures.recoveries), if failures.are_left => {
                     failures.forget(&followed, &publisher);
-                    events.succeeded(&context, &followed.name, None, serving(&publisher));
+                    if has_succeeded {
+                        events.succeeded(&context, &followed.name, None, serving(&publisher));
+                    }
                     continue;
                 }
                 () = stop.cancelled() => break,
             };
-            failures.are_left = false;
+            if !failures.are_left && is_after_others(last_lease, lease) {
+                // Another replica has told what came meanwhile.
+                events = PassEvents::default();
+            }
+            (failures.are_left, last_lease) = (false, lease);
             let holding = track.as_ref().zip(lease);
             publications.mark_unchanged();
             retry_now.mark_unchanged();
@@ -154,7 +157,7 @@ pub async fn follow(
                 };
                 drop(passing);
                 let Some(result) = result else {
-                    failures.leave(&followed, &publisher, track.as_ref(), &mut events);
+                    failures.leave(&followed, &publisher, track.as_ref());
                     tracing::info!(catalog = %followed.name, "this replica no longer follows the catalog");
                     continue;
                 };
@@ -176,7 +179,7 @@ pub async fn follow(
                 Ok(()) = retry_now.changed(), if failures.in_row > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
-                () = lost(holding) => failures.leave(&followed, &publisher, track.as_ref(), &mut events),
+                () = lost(holding) => failures.leave(&followed, &publisher, track.as_ref()),
                 () = stop.cancelled() => break,
             }
         }
@@ -188,23 +191,35 @@ pub async fn follow(
     following.instrument(span).await;
 }
 
+/// Whether others may have followed a catalog between two leases of this replica.
+fn is_after_others(before: Option<Lease>, now: Option<Lease>) -> bool {
+    before
+        .zip(now)
+        .is_some_and(|(before, now)| now.epoch > before.epoch + 1)
+}
+
 /// The revision that is served.
 fn serving(publisher: &Publisher) -> Option<RevisionId> {
     let snapshot = publisher.snapshot();
     snapshot.map(|snapshot| snapshot.revision().id)
 }
 
-/// Whether webhooks have to be told of a revision that a pass has published. In a fleet,
-/// whoever follows the catalog next tells them, if this replica dies before it has.
-async fn is_to_tell(holding: Option<(&Track, Lease)>, revision: &Revision) -> bool {
+/// Tells webhooks of a revision that a pass has published. In a fleet, whoever follows the
+/// catalog next tells them, if this replica dies before it has.
+async fn tell(
+    context: &PassContext,
+    holding: Option<(&Track, Lease)>,
+    revision: &Revision,
+    entry: Option<&HistoryEntry>,
+) {
+    let (webhooks, event) = (&context.webhooks, pass_events::publication(revision, entry));
     let Some((track, lease)) = holding else {
-        return true;
+        webhooks.send(event);
+        return;
     };
-    let claimed = track.claim_event(lease, revision.id).await;
-    claimed.unwrap_or_else(|error| {
+    if let Err(error) = track.tell(lease, revision.id, (webhooks, event)).await {
         tracing::debug!(%error, "webhooks are told later");
-        false
-    })
+    }
 }
 
 /// Waits for the right to follow a track; outside of a fleet there is none to wait for.
@@ -221,10 +236,11 @@ async fn held(track: Option<&Track>, followed: &Followed, publisher: &Publisher)
     }
 }
 
-/// Waits until a pass has succeeded at another replica, after failures here.
-async fn recovered(track: Option<&Track>) {
+/// Waits until a pass has succeeded at another replica, after failures here, or until the
+/// catalog is not given up after all. Whether a pass has succeeded.
+async fn recovered(track: Option<&Track>, before: u64) -> bool {
     match track {
-        Some(track) => track.until_recovered().await,
+        Some(track) => track.until_recovered(before).await,
         None => std::future::pending().await,
     }
 }
@@ -248,66 +264,6 @@ fn note(followed: &Followed, publisher: &Publisher, failures: u32, wait: Option<
     });
 }
 
-/// The passes of a catalog that failed here, in a row.
-#[derive(Default)]
-struct Failures {
-    in_row: u32,
-    /// Those in a row for which this replica is the cause.
-    own: u32,
-    /// Whether another replica may follow the catalog now, and they are still shown here.
-    are_left: bool,
-}
-
-impl Failures {
-    /// Counts the result of a pass. Too many of its own, and the replica gives the catalog up.
-    fn count(&mut self, result: &Result<(), Failure>, holding: Option<(&Track, Lease)>) {
-        self.in_row = if result.is_ok() { 0 } else { self.in_row + 1 };
-        let is_own = result.as_ref().is_err_and(|failure| failure.is_of_replica);
-        self.own = if is_own { self.own + 1 } else { 0 };
-        let Some((track, lease)) = holding else {
-            return;
-        };
-        if self.own >= OWN_FAILURES {
-            track.give_up();
-            self.own = 0;
-        } else if result.is_ok() {
-            track.succeed(lease);
-        }
-    }
-
-    /// Another replica has the passes of the catalog now. The time of the next one stays in
-    /// the metrics: if no replica follows the catalog, it is past on all of them. Failures stay
-    /// if the catalog was given up: the others may fail for the same reason, and show it only
-    /// after a while.
-    fn leave(
-        &mut self,
-        followed: &Followed,
-        publisher: &Publisher,
-        track: Option<&Track>,
-        events: &mut PassEvents,
-    ) {
-        self.own = 0;
-        publisher.update(|status| status.next_pass = None);
-        if followed.source.is_fixed() {
-            set_due(&followed.name, None);
-        }
-        self.are_left = self.in_row > 0 && track.is_some_and(Track::is_given_up);
-        if !self.are_left {
-            self.forget(followed, publisher);
-            *events = PassEvents::default();
-        }
-    }
-
-    fn forget(&mut self, followed: &Followed, publisher: &Publisher) {
-        *self = Self::default();
-        set_failures(&followed.name, 0);
-        publisher.update(|status| {
-            status.failures = 0;
-            status.failure = None;
-        });
-    }
-}
-
 /// A pass that runs, until it is dropped.
 struct Passing<'a>(Option<&'a Track>);
 
@@ -327,14 +283,6 @@ impl Drop for Passing<'_> {
             track.set_passing(false);
         }
     }
-}
-
-/// What a failed pass means for the next one.
-struct Failure {
-    /// The time that the registry asked to wait.
-    retry_after: Option<Duration>,
-    /// Whether another replica would probably not fail.
-    is_of_replica: bool,
 }
 
 /// Runs one pass, and logs, counts and records its result.
@@ -377,7 +325,8 @@ async fn pass(
         Ok(None) => tracing::debug!(?digest, "nothing new"),
         Ok(Some(revision)) => {
             let problems = publisher.status().problems;
-            let entry = history::published(context, revision).await;
+            let entry = history::entry(context, revision).await;
+            history::count(revision, entry.as_ref());
             if let Some(snapshot) = publisher.snapshot() {
                 let changes = entry.as_ref().and_then(|entry| entry.changes.as_ref());
                 let changes = changes.map(history::words);
@@ -388,9 +337,7 @@ async fn pass(
                     "serving a new revision",
                 );
             }
-            if is_to_tell(holding, revision).await {
-                pass_events::published(context, revision, entry.as_ref());
-            }
+            tell(context, holding, revision, entry.as_ref()).await;
             history::trim(context, revision).await;
             tracing::debug!(revision = %revision.id, "published");
             problem_log.log(digest, &problems);

@@ -5,17 +5,19 @@ use crate::ingest::catalog_metrics::count_changes;
 use crate::ingest::context::PassContext;
 use crate::store::{HistoryEntry, RecordedChanges, Revision};
 
-/// The place of a revision that was just published in its history. Its changes are
-/// counted.
-pub(super) async fn published(context: &PassContext, revision: &Revision) -> Option<HistoryEntry> {
+/// The place of a revision that was just published in its history.
+pub(super) async fn entry(context: &PassContext, revision: &Revision) -> Option<HistoryEntry> {
     let history = context.store.history().latest(&revision.catalog, 1).await;
     let latest = history.inspect_err(|error| tracing::warn!(%error, "cannot read the history"));
     let latest = latest.ok()?.into_iter().next();
-    let latest = latest.filter(|latest| latest.revision == revision.id)?;
-    if let Some(changes) = &latest.changes {
+    latest.filter(|latest| latest.revision == revision.id)
+}
+
+/// Counts the changes of a revision.
+pub(super) fn count(revision: &Revision, entry: Option<&HistoryEntry>) {
+    if let Some(changes) = entry.and_then(|entry| entry.changes.as_ref()) {
         count_changes(&revision.catalog, &changes.counts);
     }
-    Some(latest)
 }
 
 /// Trims the history of a catalog.

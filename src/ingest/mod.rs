@@ -40,6 +40,7 @@ mod origin;
 mod part;
 mod pass;
 mod pass_events;
+mod pass_failures;
 mod problem_log;
 mod pull;
 mod pull_progress;

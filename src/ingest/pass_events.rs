@@ -109,9 +109,8 @@ impl PassEvents {
     }
 }
 
-/// Tells webhooks that a revision is served now. `entry` is its place in the
-/// history.
-pub(super) fn published(context: &PassContext, revision: &Revision, entry: Option<&HistoryEntry>) {
+/// The event that a revision is served now. `entry` is its place in the history.
+pub(super) fn publication(revision: &Revision, entry: Option<&HistoryEntry>) -> Event {
     let counts = &revision.counts;
     let changes = entry.and_then(|entry| {
         let changes = entry.changes.as_ref()?;
@@ -122,7 +121,7 @@ pub(super) fn published(context: &PassContext, revision: &Revision, entry: Optio
             first: changes.first.clone(),
         })
     });
-    context.webhooks.send(Event {
+    Event {
         catalog: revision.catalog.clone(),
         digest: Some(revision.digest),
         data: EventData::Published(Publication {
@@ -134,5 +133,5 @@ pub(super) fn published(context: &PassContext, revision: &Revision, entry: Optio
             quarantined: counts.quarantined,
             changes,
         }),
-    });
+    }
 }

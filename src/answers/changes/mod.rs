@@ -305,7 +305,10 @@ impl Changes {
 
     /// A deprecation that was set, changed or lifted. `base` names its object.
     fn deprecation(&mut self, base: &Change, before: Option<&String>, after: Option<&String>) {
-        if before == after {
+        let is_same = before
+            .zip(after)
+            .is_some_and(|(before, after)| is_same(before, after));
+        if before == after || is_same {
             return;
         }
         self.push(Change {
@@ -317,6 +320,21 @@ impl Changes {
             to: after.cloned(),
             ..base.clone()
         });
+    }
+}
+
+/// Whether two messages are the same, as far as they tell. In outlines of an earlier version,
+/// a long one has no digits at its end.
+fn is_same(before: &str, after: &str) -> bool {
+    let beginning = |text: &'_ str| {
+        text.rsplit_once('…')
+            .map(|(start, end)| (start.len(), end.is_empty()))
+    };
+    match (beginning(before), beginning(after)) {
+        (Some((one, is_bare)), Some((other, is_other_bare))) => {
+            one == other && is_bare != is_other_bare && before[..one] == after[..other]
+        }
+        _ => before == after,
     }
 }
 

@@ -145,3 +145,17 @@ fn the_names_of_kinds_are_those_of_json() {
         assert_eq!(json, format!("{:?}", kind.as_str()));
     }
 }
+
+#[test]
+fn a_long_message_of_an_earlier_version_is_the_same_without_digits() {
+    for (before, after, expected) in [
+        ("long…", "long… (0123456789ab)", true),
+        ("long… (0123456789ab)", "long…", true),
+        ("long… (0123456789ab)", "long… (0123456789ac)", false),
+        ("other…", "long… (0123456789ab)", false),
+        ("a", "b", false),
+        ("a", "a", true),
+    ] {
+        assert_eq!(is_same(before, after), expected, "{before} {after}");
+    }
+}

@@ -221,7 +221,7 @@ pub enum ArchiveError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// The work was stopped.
-    #[error("stopped; nothing was written or changed")]
+    #[error("stopped; no archive was written, and no catalog was changed")]
     Stopped,
 }
 

@@ -213,7 +213,12 @@ impl FleetWork<'_> {
         } = self.requested;
         // What the bucket has lost of the fleet's revisions stands back behind the archive.
         for lost in fetch(self.fleet, folder.path(), limits, &served, self.progress).await? {
-            tracing::warn!("{lost}");
+            if let ArchiveError::Unfetched { catalog, cause } = lost {
+                tracing::warn!(
+                    %catalog, %cause,
+                    "the bucket has lost what the fleet serves: compared by its dates alone"
+                );
+            }
         }
         let imported = import(archive, folder.path(), limits, *older, self.progress).await?;
         Ok(Compared {

@@ -97,7 +97,15 @@ async fn fresh(
     let (mut here, mut new) = (Vec::new(), Vec::new());
     for carried in metadata.catalogs {
         let committed = time_of_unix(carried.committed);
-        let is_before = |date, id| is_before((committed, carried.id), (date, id));
+        let known = |content| {
+            let mut past = carried.history.iter().map(|one| &one.past.published);
+            past.any(|past| past.content == content)
+        };
+        let is_before = |date, id, content| {
+            // It comes after what is here, whatever numbers both have.
+            let is_after = committed == date && known(content);
+            !is_after && is_before((committed, carried.id), (date, id))
+        };
         let refused = |ours| ArchiveError::Older {
             path: archive.to_owned(),
             catalog: carried.catalog.clone(),
@@ -108,7 +116,7 @@ async fn fresh(
             // Its files may be lost, or of another version.
             let last = store.history().latest(&carried.catalog, 1).await?;
             if let Some(last) = last.first()
-                && is_before(last.committed, last.revision)
+                && is_before(last.committed, last.revision, last.content)
                 && last.content != carried.content
                 && !older
             {
@@ -135,7 +143,7 @@ async fn fresh(
             continue;
         }
         // Only other content could be lost.
-        let is_older = is_before(current.committed, current.id);
+        let is_older = is_before(current.committed, current.id, current.content);
         if is_older && current.content != carried.content && !older {
             return Err(refused(current.committed));
         }
@@ -230,9 +238,10 @@ async fn gap(store: &Store, carried: &CarriedRevision) -> Result<Option<Revision
         return Ok(None);
     };
     let entries = store.history().list(&carried.catalog).await?;
+    // Dates differ where a catalog went back, or was made again.
     let is_known = entries.iter().any(|entry| {
-        let entry = entry.past().published;
-        entry.content == after.published.content && entry.committed == after.published.committed
+        let after = &after.published;
+        (&entry.source, entry.digest, entry.content) == (&after.source, after.digest, after.content)
     });
     Ok((!is_known).then_some(after.id))
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::membership::Membership;
 use crate::ingest::fleet::moments;
-use crate::ingest::fleet::track_state::TrackState;
+use crate::ingest::fleet::track_state::{GivenUp, TrackState};
 use crate::ingest::followed::has_origin_of;
 use crate::store::fleet::{Beat, FleetError, Generation, Lease, ReplicaId, TrackId};
 
@@ -31,10 +31,10 @@ const TELL_AGAIN: Duration = Duration::from_secs(5);
 /// The time between two looks at the password, while the database answers.
 const READ_AGAIN: Duration = Duration::from_mins(1);
 
-/// After so many beats with tracks that nobody follows, shares do not count.
-const STARVED: u32 = 5;
-/// After so many, a replica takes them that others should be better for.
-const LONG_STARVED: u32 = 15;
+/// When nobody has followed a track for so long, shares do not count.
+const STARVED: Duration = Duration::from_secs(12);
+/// After so long, a replica takes what others should be better for.
+const LONG_STARVED: Duration = Duration::from_secs(40);
 
 /// What the last beats have shown.
 #[derive(Default)]
@@ -43,8 +43,8 @@ struct Seen {
     change: Option<i64>,
     /// Of which tracks.
     tracks: Vec<TrackId>,
-    /// Beats in a row with tracks that nobody follows.
-    starved: u32,
+    /// Since when there are tracks that nobody follows.
+    starved: Option<Instant>,
 }
 
 /// The time between two looks at how long the database is silent.
@@ -153,9 +153,10 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
     // After a failure, the database may be another that has lost commits.
     let tracks = name_tracks(membership, seen.change.is_none()).await?;
     let before = Instant::now();
-    // A pass ends in the bucket: others keep their tracks from a replica that cannot use it.
-    let troubled = membership.is_troubled() || !fleet.owns_bucket();
+    // A pass ends in the bucket: others keep their tracks from a replica that cannot use it, or
+    // lacks what has to be uploaded again.
     let ready = membership.is_whole();
+    let troubled = membership.is_troubled() || !fleet.owns_bucket() || !ready;
     let Some(mut beat) = fleet.beat(me, ready, troubled, &tracks).await? else {
         // It was paused for so long that it was removed.
         set_leases(membership, &[]);
@@ -164,6 +165,9 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
         membership.nudge();
         return Ok(());
     };
+    if beat.lost > 0 {
+        beat.lost = fleet.count_lost().await?;
+    }
     if beat.known < tracks.len() {
         // The database lost commits.
         seen.change = None;
@@ -219,7 +223,7 @@ async fn share_out(
     me: ReplicaId,
     tracks: &[TrackId],
     beat: &mut Beat,
-    starved: &mut u32,
+    starved: &mut Option<Instant>,
 ) -> Result<(), FleetError> {
     let fleet = membership.fleet();
     let unwanted = |lease: &mut Lease| !tracks.contains(&lease.track);
@@ -233,14 +237,15 @@ async fn share_out(
     let mine = beat.leases.len();
     // A pass ends in the bucket.
     let may_follow = fleet.owns_bucket();
-    *starved = if beat.free > 0 && may_follow {
-        *starved + 1
+    let starved = if beat.free > 0 && may_follow {
+        starved.get_or_insert_with(Instant::now).elapsed()
     } else {
-        0
+        *starved = None;
+        Duration::ZERO
     };
     let most = if !may_follow {
         0
-    } else if *starved > STARVED {
+    } else if starved > STARVED {
         beat.free
     } else {
         beat.free.min(share.saturating_sub(mine))
@@ -258,7 +263,7 @@ async fn share_out(
             let is_behind = !membership.behind_with(&sources).is_empty();
             // Those that have its bytes write again what the bucket has lost.
             let is_for_others = beat.fit > 0 && (lacks || unfit.contains(track));
-            *starved >= LONG_STARVED || !(is_behind || is_for_others)
+            starved >= LONG_STARVED || !(is_behind || is_for_others)
         };
         let willing: Vec<TrackId> = tracks.iter().copied().filter(may_take).collect();
         let taken = fleet.take(me, &willing, most).await?;
@@ -329,7 +334,7 @@ async fn give_up(
         );
         // Before the end of the lease, so that the failures here are still shown after it.
         if let Some(state) = find(membership, lease.track) {
-            state.send_modify(|state| state.given_up = true);
+            state.send_modify(|state| state.given_up = GivenUp::Here);
         }
         // Nothing is begun here once another may have it.
         set_leases(membership, &beat.leases);
@@ -343,9 +348,15 @@ fn note_given_up(membership: &Membership, given_up: &[TrackId]) {
     for (_, state) in membership.tracks() {
         state.send_if_modified(|state| {
             let is_given_up = state.id.is_some_and(|id| given_up.contains(&id));
-            let is_new = state.given_up != is_given_up;
-            state.given_up = is_given_up;
-            is_new
+            let now = if is_given_up {
+                GivenUp::Known
+            } else {
+                GivenUp::No
+            };
+            if (state.given_up, now) == (GivenUp::Known, GivenUp::No) {
+                state.recoveries += 1;
+            }
+            std::mem::replace(&mut state.given_up, now) != now
         });
     }
 }
@@ -357,11 +368,11 @@ async fn tell_successes(membership: &Membership, leases: &[Lease]) -> Result<(),
             let state = state.borrow();
             state
                 .lease
-                .filter(|_| state.given_up && state.succeeded == state.lease)
+                .filter(|_| state.given_up != GivenUp::No && state.succeeded == state.lease)
         };
         if let Some(lease) = lease.filter(|lease| leases.contains(lease)) {
             membership.fleet().succeed(lease).await?;
-            state.send_modify(|state| state.given_up = false);
+            state.send_modify(|state| state.given_up = GivenUp::No);
         }
     }
     Ok(())

@@ -5,6 +5,7 @@
 use std::time::Instant;
 
 use crate::ingest::fleet::membership::Track;
+use crate::ingest::fleet::track_state::{GivenUp, TrackState};
 use crate::store::fleet::Lease;
 
 impl Track {
@@ -17,14 +18,24 @@ impl Track {
 
     /// Whether a replica has given the catalog up since the last pass that succeeded.
     pub(in crate::ingest) fn is_given_up(&self) -> bool {
-        self.subscribe().borrow().given_up
+        self.subscribe().borrow().given_up != GivenUp::No
     }
 
-    /// Waits until a pass has succeeded at a replica.
-    pub(in crate::ingest) async fn until_recovered(&self) {
+    /// How often passes have succeeded at other replicas after failures here.
+    pub(in crate::ingest) fn recoveries(&self) -> u64 {
+        self.subscribe().borrow().recoveries
+    }
+
+    /// Waits until a pass has succeeded at another replica, more often than `before`, or until
+    /// the catalog is not given up after all: the database may not have taken that. Whether a
+    /// pass has succeeded.
+    pub(in crate::ingest) async fn until_recovered(&self, before: u64) -> bool {
         let mut state = self.subscribe();
+        let has_succeeded = |state: &TrackState| state.recoveries != before;
+        let is_over = |state: &TrackState| has_succeeded(state) || state.given_up == GivenUp::No;
         // The sender lives as long as this track.
-        let _ = state.wait_for(|state| !state.given_up).await;
+        let state = state.wait_for(is_over).await;
+        state.is_ok_and(|state| has_succeeded(&state))
     }
 
     /// Notes that a pass has succeeded. The next beat tells those that gave the catalog up.

@@ -317,18 +317,6 @@ impl Membership {
     }
 }
 
-impl Track {
-    /// Whether webhooks are to be told of a revision by this replica, which has the lease: one
-    /// gets this answer, once.
-    pub(in crate::ingest) async fn claim_event(
-        &self,
-        lease: Lease,
-        revision: RevisionId,
-    ) -> Result<bool, FleetError> {
-        self.membership.fleet().claim_event(lease, revision).await
-    }
-}
-
 /// What makes the configuration of a catalog differ from others of its name.
 pub fn track_origin(followed: &Followed, image: &ImageOptions) -> String {
     let on_invalid = match followed.on_invalid {
@@ -473,7 +461,10 @@ impl Track {
 
     /// Notes whether a pass is running: the lease is not given back meanwhile.
     pub(in crate::ingest) fn set_passing(&self, passing: bool) {
-        self.update(|state| state.passing = passing);
+        self.update(|state| {
+            state.passing = passing;
+            state.announcing = None;
+        });
     }
 
     /// Whether this replica follows the catalog, and a generation has no moment yet.

@@ -32,6 +32,7 @@ mod share;
 mod silence;
 mod sources;
 mod standing;
+mod telling;
 mod track_state;
 mod turn;
 mod upkeep;

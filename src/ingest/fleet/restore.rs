@@ -6,8 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::ingest::fleet::membership::Membership;
-use crate::store::Store;
-use crate::store::fleet::FleetError;
+use crate::store::{RevisionId, Store};
 
 /// The time after the first look at lost objects. It doubles up to the longest one: a
 /// bucket that alters each upload gets the same bytes ever more rarely.
@@ -51,13 +50,8 @@ async fn once(membership: &Membership, store: &Store, is_first: bool) {
         };
         let restored = match membership.fleet().restore(store, &catalog, id).await {
             Ok(restored) => restored,
-            // The others have their turn.
-            Err(FleetError::NoCopy(_)) if is_first || !is_held => continue,
             Err(error) => {
-                tracing::warn!(
-                    %catalog, %error,
-                    "cannot upload lost objects again; the next revision brings others"
-                );
+                tracing::warn!(%catalog, %error, "cannot upload lost objects again yet");
                 continue;
             }
         };
@@ -65,14 +59,27 @@ async fn once(membership: &Membership, store: &Store, is_first: bool) {
             tracing::info!(%catalog, "lost objects are in the bucket again");
         }
         // By then the others have uploaded theirs.
-        if is_held && !is_first && !restored.without_outline.is_empty() {
-            let revisions = restored.without_outline.iter();
-            let revisions: Vec<String> = revisions.map(ToString::to_string).collect();
+        if !is_held || is_first {
+            continue;
+        }
+        if !restored.without_copy.is_empty() {
             tracing::warn!(
-                %catalog, revisions = revisions.join(", "),
+                %catalog, revisions = listed(&restored.without_copy),
+                "the bucket has lost objects of these revisions, and this replica has no copy: \
+                 another one uploads them, or the next revision brings others"
+            );
+        }
+        if !restored.without_outline.is_empty() {
+            tracing::warn!(
+                %catalog, revisions = listed(&restored.without_outline),
                 "the bucket has lost outlines of these revisions, and this replica has none: their \
                  changes are not told until another one uploads them"
             );
         }
     }
+}
+
+fn listed(revisions: &[RevisionId]) -> String {
+    let revisions = revisions.iter().map(ToString::to_string);
+    revisions.collect::<Vec<_>>().join(", ")
 }

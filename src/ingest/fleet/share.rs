@@ -76,6 +76,7 @@ pub(in crate::ingest) async fn share_revision(
             // The pass tells them, unless this replica dies before.
             untold: true,
         };
+        track.announces(revision.id);
         let ids = fleet.prepare_revisions(&[publication]).await;
         tracing::debug!(revision = %revision.id, "announced to the fleet");
         for id in ids.map_err(failed)? {

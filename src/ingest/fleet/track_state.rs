@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::ingest::source::Source;
 use crate::name::CatalogName;
+use crate::store::RevisionId;
 use crate::store::fleet::{Generation, GenerationId, Lease, TrackId};
 
 /// How long a new holder waits before it reads files: its mount may be older than what is
@@ -12,6 +13,18 @@ use crate::store::fleet::{Generation, GenerationId, Lease, TrackId};
 const MOUNT: Duration = Duration::from_mins(2);
 /// How long a replica leaves a catalog to others after failures of its own.
 const UNFIT: Duration = Duration::from_mins(5);
+
+/// Whether a replica has given a track up since the last pass that succeeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum GivenUp {
+    /// None has.
+    #[default]
+    No,
+    /// This one has. The database may not have taken that.
+    Here,
+    /// The database tells so.
+    Known,
+}
 
 /// What this replica knows of a track.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +44,9 @@ pub(super) struct TrackState {
     /// When passes here failed for reasons of this replica alone.
     pub(super) unfit: Option<Instant>,
     /// Whether a replica has given it up since the last pass that succeeded.
-    pub(super) given_up: bool,
+    pub(super) given_up: GivenUp,
+    /// Counts how often a pass has succeeded at another replica after that.
+    pub(super) recoveries: u64,
     /// The lease under which the last pass has succeeded here.
     pub(super) succeeded: Option<Lease>,
     /// The last generation with a moment at which all turn to it.
@@ -46,6 +61,8 @@ pub(super) struct TrackState {
     pub(super) served: Option<GenerationId>,
     /// Whether a pass is running.
     pub(super) passing: bool,
+    /// The revision that this pass announces.
+    pub(super) announcing: Option<RevisionId>,
     /// Counts how often damage of stored files was found.
     pub(super) damages: u64,
     /// Why clients do not see the newest revision yet.

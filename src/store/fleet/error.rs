@@ -100,9 +100,6 @@ pub enum FleetError {
     /// A curated revision made of revisions that are not current any more.
     #[error("a catalog that it is made of has another revision by now, so it is made again")]
     Replaced,
-    /// A revision whose lost objects this replica cannot upload again.
-    #[error("this replica has no whole copy of revision {0}")]
-    NoCopy(RevisionId),
     /// A number of a revision that this replica knows as another's.
     #[error(
         "the database has lost commits and given the number {0} twice: the copy here is removed, \
@@ -120,9 +117,8 @@ pub enum FleetError {
     Migrate(#[from] MigrateError),
     /// The database, or at a start perhaps the bucket, took too long.
     #[error(
-        "no answer of {of} after {}; check database and objects in the configuration, and that \
-         both work",
-        humantime::format_duration(*after)
+        "no answer of {of} after {}; check {} in the configuration, and that it works",
+        humantime::format_duration(*after), setting(of)
     )]
     NoAnswer {
         /// Who was asked.
@@ -182,6 +178,15 @@ fn attempt(action: &str, error: &sqlx::Error) -> String {
         "cannot connect to the database of the fleet".to_owned()
     } else {
         format!("cannot {action} in the database of the fleet")
+    }
+}
+
+/// The settings of who was asked.
+fn setting(of: &str) -> &'static str {
+    match of {
+        "the database" => "database",
+        "the bucket" => "objects",
+        _ => "database and objects",
     }
 }
 
@@ -265,7 +270,6 @@ impl FleetError {
             | Self::Row(_)
             | Self::Announced
             | Self::Unawaited(_)
-            | Self::NoCopy(_)
             | Self::NumberReused(_)
             | Self::NoAnswer { .. }
             | Self::NoFleet

@@ -48,8 +48,7 @@ pub struct Beat {
     /// How many others serve all that is current, and have passes that do not fail for reasons
     /// of their own.
     pub fit: usize,
-    /// How many objects the bucket has lost of what is current or in the history. Others are
-    /// removed with the revisions that name them.
+    /// How many objects the bucket has lost, also such as nobody needs.
     pub lost: i64,
     /// The wanted tracks that a replica has given up since their last pass that succeeded.
     pub given_up: Vec<TrackId>,
@@ -156,13 +155,7 @@ impl Fleet {
                WHERE id = $1
                  AND ($5::text IS NULL OR EXISTS (SELECT 1 FROM fleet WHERE id = $5))
                RETURNING id
-             ), mine AS (SELECT track, epoch FROM leases WHERE holder = $1
-             ), needed AS (
-               SELECT revision, image FROM generations g
-               WHERE EXISTS (SELECT 1 FROM objects WHERE state = 'lost')
-                 AND number >= coalesce((SELECT max(number) FROM generations c
-                   WHERE c.track = g.track AND c.flips IS NOT NULL), 0)
-             )
+             ), mine AS (SELECT track, epoch FROM leases WHERE holder = $1)
              SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
                coalesce((SELECT change FROM locked), (SELECT change FROM fleet)) AS change,
                (SELECT id FROM fleet) AS fleet, EXISTS (SELECT 1 FROM me) AS is_known,
@@ -178,13 +171,7 @@ impl Fleet {
                 WHERE l.track = ANY($3) AND l.holder IS DISTINCT FROM $1 AND NOT EXISTS (
                   SELECT 1 FROM replicas r WHERE r.id = l.holder AND r.expires > clock_timestamp()
                 )) AS free,
-               (SELECT count(*) FROM objects o WHERE state = 'lost' AND (
-                  EXISTS (SELECT 1 FROM history h
-                    WHERE h.digest = o.digest AND h.incarnation = o.incarnation)
-                  OR EXISTS (SELECT 1 FROM files f JOIN needed g ON g.revision = f.revision
-                    WHERE f.digest = o.digest AND f.incarnation = o.incarnation AND f.format = $6)
-                  OR EXISTS (SELECT 1 FROM image_parts p JOIN needed g ON g.image = p.image
-                    WHERE p.digest = o.digest AND p.incarnation = o.incarnation))) AS lost,
+               (SELECT count(*) FROM objects WHERE state = 'lost') AS lost,
                (SELECT coalesce(array_agg(track), '{}') FROM leases
                 WHERE track = ANY($3) AND given_up > 0) AS given_up,
                (SELECT coalesce(array_agg(track ORDER BY track), '{}') FROM mine) AS tracks,
@@ -192,7 +179,7 @@ impl Fleet {
         );
         let query = query.bind(me.0).bind(ready).bind(numbers(wanted));
         let query = query.bind(troubled).bind(self.expected.get());
-        let row = self.row("beat", query.bind(format())).await?;
+        let row = self.row("beat", query).await?;
         let fleet: Option<String> = row.get("fleet");
         let fleet = fleet.ok_or(FleetError::NoFleet)?;
         if self

@@ -16,24 +16,39 @@ use crate::store::{Image, RevisionId, Store, StoreError};
 use ::images::digest::Digest;
 
 /// The revisions and images of a track that name lost objects, the newest first: the current
-/// one, and those announced after it. Replicas have no copies of older ones.
+/// one, and the last one announced after it. Replicas have no copies of older ones.
 const WITH_LOST: &str = "SELECT g.revision, g.image, i.document,
     EXISTS (SELECT 1 FROM files f JOIN objects o USING (digest, incarnation)
       WHERE f.revision = g.revision AND f.format = $2 AND o.state = 'lost') AS of_revision,
     EXISTS (SELECT 1 FROM image_parts p JOIN objects o USING (digest, incarnation)
       WHERE p.image = g.image AND o.state = 'lost') AS of_image
   FROM generations g LEFT JOIN images i ON i.id = g.image
-  WHERE g.track = $1 AND g.number >= coalesce((SELECT max(number) FROM generations
-    WHERE track = $1 AND flips IS NOT NULL), 0)
-  ORDER BY g.number DESC LIMIT 2";
+  WHERE g.track = $1 AND g.number IN (
+    SELECT max(number) FROM generations WHERE track = $1
+    UNION SELECT max(number) FROM generations WHERE track = $1 AND flips IS NOT NULL)
+  ORDER BY g.number DESC";
 
-/// The objects that the last generations of a track name.
+/// The objects that these generations of a track name.
 const NAMED: &str = "WITH last AS (
-    SELECT revision, image FROM generations WHERE track = $1 ORDER BY number DESC LIMIT 2)
+    SELECT revision, image FROM generations WHERE track = $1 AND number IN (
+      SELECT max(number) FROM generations WHERE track = $1
+      UNION SELECT max(number) FROM generations WHERE track = $1 AND flips IS NOT NULL))
   SELECT digest, incarnation FROM objects WHERE state = 'there' AND (digest, incarnation) IN (
     SELECT digest, incarnation FROM files
     WHERE format = $2 AND revision IN (SELECT revision FROM last)
     UNION SELECT digest, incarnation FROM image_parts WHERE image IN (SELECT image FROM last))";
+
+/// How many lost objects are needed: those of these generations, and of the history.
+const COUNT_LOST: &str = "WITH needed AS (
+    SELECT revision, image FROM generations g
+    WHERE number >= coalesce((SELECT max(number) FROM generations c
+      WHERE c.track = g.track AND c.flips IS NOT NULL), 0))
+  SELECT count(*) FROM objects o WHERE state = 'lost' AND (
+    EXISTS (SELECT 1 FROM history h WHERE h.digest = o.digest AND h.incarnation = o.incarnation)
+    OR EXISTS (SELECT 1 FROM files f JOIN needed g ON g.revision = f.revision
+      WHERE f.digest = o.digest AND f.incarnation = o.incarnation AND f.format = $1)
+    OR EXISTS (SELECT 1 FROM image_parts p JOIN needed g ON g.image = p.image
+      WHERE p.digest = o.digest AND p.incarnation = o.incarnation))";
 
 /// The history names outlines, too.
 const RENAME_OUTLINE: &str = "UPDATE history h SET incarnation = $1 WHERE digest = $2
@@ -67,6 +82,8 @@ pub struct Restored {
     pub any: bool,
     /// The revisions of the history whose outlines this replica lacks too.
     pub without_outline: Vec<RevisionId>,
+    /// The revisions that have lost objects whose bytes this replica lacks too.
+    pub without_copy: Vec<RevisionId>,
 }
 
 impl Fleet {
@@ -92,23 +109,32 @@ impl Fleet {
             rows = self.rows(action, query()).await?;
         }
         for row in &rows {
+            let id = RevisionId(row.get("revision"));
             if row.get::<bool, _>("of_revision") {
-                let id = RevisionId(row.get("revision"));
-                let kept = store.kept(catalog, id).await?;
-                let kept = kept.ok_or(FleetError::NoCopy(id))?;
-                let files = self.share_revision(store, None, &kept).await?;
-                let named = of_revision(id.0, &files);
-                limited(self.rename(&files, named, digests(&files))).await?;
-                restored.any = true;
+                if let Some(kept) = store.kept(catalog, id).await? {
+                    let files = self.share_revision(store, None, &kept).await?;
+                    let named = of_revision(id.0, &files);
+                    limited(self.rename(&files, named, digests(&files))).await?;
+                    restored.any = true;
+                } else {
+                    restored.without_copy.push(id);
+                }
             }
             if let (true, Some(number)) = (row.get("of_image"), row.get("image")) {
                 let image: Image = serde_json::from_str(row.get("document"))
                     .map_err(StoreError::encode("an image"))?;
-                let of = (RevisionId(row.get("revision")), &image);
-                let parts = self.share_image(store, None, of).await?;
-                let named = of_image(number, &parts);
-                limited(self.rename(&parts, named, digests(&parts))).await?;
-                restored.any = true;
+                let contents = store.contents();
+                if image
+                    .parts()
+                    .all(|part| contents.blob(&part.digest).is_some())
+                {
+                    let parts = self.share_image(store, None, (id, &image)).await?;
+                    let named = of_image(number, &parts);
+                    limited(self.rename(&parts, named, digests(&parts))).await?;
+                    restored.any = true;
+                } else if !restored.without_copy.contains(&id) {
+                    restored.without_copy.push(id);
+                }
             }
         }
         Ok(restored)
@@ -138,6 +164,7 @@ impl Fleet {
         let restored = Restored {
             any: !outlines.0.is_empty(),
             without_outline: missing.map(|(id, ..)| RevisionId(*id)).collect(),
+            without_copy: Vec::new(),
         };
         if outlines.0.is_empty() {
             return Ok(restored);
@@ -155,6 +182,12 @@ impl Fleet {
         Ok(restored)
     }
 
+    /// How many objects that are needed the bucket has lost.
+    pub async fn count_lost(&self) -> Result<i64, FleetError> {
+        let query = sqlx::query(COUNT_LOST).bind(format());
+        Ok(self.row("count lost objects", query).await?.get(0))
+    }
+
     /// Looks for the objects of a track in the bucket: where one is lost, others are.
     async fn find_lost(&self, track: TrackId) -> Result<(), FleetError> {
         let query = sqlx::query(NAMED).bind(track.0).bind(format());
@@ -168,11 +201,11 @@ impl Fleet {
         Ok(())
     }
 
-    /// Looks for objects in the bucket. Returns whether any is lost, which is uploaded when
-    /// it is shared again.
+    /// Looks in the bucket for objects that were not sent, since the database told that they are
+    /// there. Returns whether any is lost, which is uploaded when it is shared again.
     pub async fn note_lost(&self, objects: &Shared) -> Result<bool, FleetError> {
         let mut is_any_lost = false;
-        for object in &objects.0 {
+        for object in objects.0.iter().filter(|object| object.is_found) {
             is_any_lost |= !self.look_for(&object.digest, object.incarnation).await?;
         }
         Ok(is_any_lost)

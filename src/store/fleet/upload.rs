@@ -50,6 +50,8 @@ pub(super) struct Named {
     pub(super) name: String,
     pub(super) digest: Digest,
     pub(super) incarnation: i64,
+    /// Whether the database told that it is there, so that nothing was sent.
+    pub(super) is_found: bool,
 }
 
 /// How the bytes of an object lie in the bucket.
@@ -149,8 +151,10 @@ impl Fleet {
     async fn share(&self, uploads: Vec<Upload>) -> Result<Shared, FleetError> {
         let mut shared = Vec::with_capacity(uploads.len());
         for upload in uploads {
+            let (incarnation, is_found) = self.put(&upload).await?;
             shared.push(Named {
-                incarnation: self.put(&upload).await?,
+                incarnation,
+                is_found,
                 name: upload.name,
                 digest: upload.digest,
             });
@@ -158,8 +162,9 @@ impl Fleet {
         Ok(Shared(shared))
     }
 
-    /// Puts an object into the bucket, unless it is there. Returns its incarnation.
-    async fn put(&self, upload: &Upload) -> Result<i64, FleetError> {
+    /// Puts an object into the bucket, unless it is there. Returns its incarnation, and whether
+    /// it was there.
+    async fn put(&self, upload: &Upload) -> Result<(i64, bool), FleetError> {
         let digest = upload.digest.as_bytes().to_vec();
         let size = i64::try_from(upload.bytes.len()).unwrap_or(i64::MAX);
         let mut row = None;
@@ -177,7 +182,7 @@ impl Fleet {
         let row = row.ok_or(FleetError::Gone)?;
         let incarnation: i64 = row.get("incarnation");
         if row.get::<&str, _>("state") == "there" {
-            return Ok(incarnation);
+            return Ok((incarnation, true));
         }
         let coding = Coding::parse(row.get("coding")).unwrap_or(Coding::Identity);
         let bytes = upload.bytes.clone();
@@ -192,7 +197,7 @@ impl Fleet {
         );
         let statement = statement.bind(&digest).bind(incarnation);
         self.execute("record an object", statement).await?;
-        Ok(incarnation)
+        Ok((incarnation, false))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt as _;
+use sqlx::error::DatabaseError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
 
@@ -93,6 +94,19 @@ pub enum LegacyError {
 }
 
 impl LegacyError {
+    /// Whether the database itself is the cause, and not this machine.
+    pub fn is_of_content(&self) -> bool {
+        match self {
+            Self::Shape(_) | Self::Limit { .. } | Self::Manifests { .. } => true,
+            // SQLITE_CORRUPT and SQLITE_NOTADB.
+            Self::Sql { source, .. } => {
+                let code = source.as_database_error().and_then(DatabaseError::code);
+                code.is_some_and(|code| matches!(&*code, "11" | "26"))
+            }
+            Self::Timeout | Self::Write(_) => false,
+        }
+    }
+
     /// Whether a limit was exceeded.
     pub fn is_limit(&self) -> bool {
         matches!(self, Self::Limit { .. } | Self::Timeout)

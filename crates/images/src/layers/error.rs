@@ -97,6 +97,21 @@ pub enum UnpackError {
 }
 
 impl UnpackError {
+    /// Whether the layers themselves are the cause, and not the machine that reads them.
+    pub fn is_of_content(&self) -> bool {
+        match self {
+            Self::MissingFolder { .. }
+            | Self::Covered { .. }
+            | Self::Compression { .. }
+            | Self::Damaged { .. }
+            | Self::Limit { .. }
+            | Self::TooManyRounds { .. }
+            | Self::Folder { .. }
+            | Self::Refused { .. } => true,
+            Self::Open { .. } | Self::Read { .. } | Self::Spool(_) => false,
+        }
+    }
+
     /// A short label for metrics: `damaged`, `hostile`, `io`,
     /// `limit`, `missing_folder` or `unsupported`.
     pub fn reason(&self) -> &'static str {

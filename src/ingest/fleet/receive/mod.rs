@@ -137,7 +137,7 @@ impl Receiver {
         let prepared = self.prepare(&state).await;
         if let Err(error) = &told {
             fleet_metrics::failed(error);
-            tracing::warn!(%error, "webhooks are told of the imported revision later");
+            tracing::warn!(%error, "webhooks are told of the revision later");
         }
         let waits = [
             *turned.as_ref().unwrap_or(&Some(RETRY)),

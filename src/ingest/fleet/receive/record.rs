@@ -49,13 +49,16 @@ impl Receiver {
         let (Some(turned), Some(shown), Some(lease)) = (&state.turned, shown, state.lease) else {
             return Ok(());
         };
-        if !turned.untold || state.passing || !shown.generation.is_same(turned) {
+        let is_of_pass = state.announcing == Some(turned.revision);
+        if !turned.untold || is_of_pass || !shown.generation.is_same(turned) {
             return Ok(());
         }
         let revision = &shown.revision;
-        if self.track.claim_event(lease, revision.id).await? {
-            let entry = history::published(&self.context, revision).await;
-            pass_events::published(&self.context, revision, entry.as_ref());
+        let entry = history::entry(&self.context, revision).await;
+        let event = pass_events::publication(revision, entry.as_ref());
+        let event = (&self.context.webhooks, event);
+        if self.track.tell(lease, revision.id, event).await? {
+            history::count(revision, entry.as_ref());
         }
         self.track.update(|state| {
             if let Some(now) = state.turned.as_mut().filter(|now| now.is_same(turned)) {

@@ -69,11 +69,27 @@ pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Pub
             status.problems = problems.into();
             status.pass = pass;
         });
+        let imported = snapshot.revision().clone();
         publisher.publish(snapshot);
+        tell_import(context, &imported).await;
         Ok::<(), StoreError>(())
     };
     if let Err(error) = restored.await {
         tracing::error!(catalog = %followed.name, %error, "cannot serve the stored revision");
+    }
+}
+
+/// Tells webhooks of a revision that an import has brought: the command sent no events.
+async fn tell_import(context: &PassContext, revision: &Revision) {
+    match context.store.claim_import(revision.id).await {
+        Ok(false) => {}
+        Ok(true) => {
+            let entry = history::entry(context, revision).await;
+            history::count(revision, entry.as_ref());
+            let event = pass_events::publication(revision, entry.as_ref());
+            context.webhooks.send(event);
+        }
+        Err(error) => tracing::warn!(%error, "webhooks are told of the import at the next start"),
     }
 }
 

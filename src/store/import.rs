@@ -106,6 +106,9 @@ impl Store {
             for one in pending {
                 let revision = store.insert_revision(&mut transaction, one).await?;
                 make_current(&mut transaction, &revision.catalog, revision.id).await?;
+                let untold = sqlx::query("INSERT INTO untold (revision) VALUES (?)");
+                let untold = untold.bind(revision.id.0);
+                sql::execute(&mut *transaction, "record the import", untold).await?;
                 revisions.push(revision);
             }
             let committed = transaction.commit().await;
@@ -114,6 +117,13 @@ impl Store {
             Ok(revisions)
         })
         .await
+    }
+
+    /// Whether webhooks are to be told of the import of a revision. Each gets this answer once.
+    pub async fn claim_import(&self, id: RevisionId) -> Result<bool, StoreError> {
+        let query = sqlx::query("DELETE FROM untold WHERE revision = ? RETURNING revision");
+        let row = sql::first(&self.pool, "record the event", query.bind(id.0)).await?;
+        Ok(row.is_some())
     }
 
     /// The revisions of another store that come after the last one known here.

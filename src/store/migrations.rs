@@ -10,7 +10,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// Version, description and text of each file in `migrations/sqlite`. The
 /// database keeps a checksum of each text, so a published file never changes.
-const MIGRATIONS: [(i64, &str, &str); 6] = [
+const MIGRATIONS: [(i64, &str, &str); 7] = [
     (
         1,
         "catalogs",
@@ -40,6 +40,11 @@ const MIGRATIONS: [(i64, &str, &str); 6] = [
         6,
         "history",
         include_str!("../../migrations/sqlite/0006_history.sql"),
+    ),
+    (
+        7,
+        "untold",
+        include_str!("../../migrations/sqlite/0007_untold.sql"),
     ),
 ];
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::export_import::{Carried, import, import_with};
 use crate::support::almanac::Almanac;
+use crate::support::receiver::Receiver;
 
 /// Dates have seconds.
 fn pause() {
@@ -139,4 +140,35 @@ fn an_archive_that_was_left_out_is_told() {
         assert!(finished.status.success(), "{finished:?}");
         assert!(!finished.stderr.contains("has a gap"), "{finished:?}");
     }
+}
+
+/// The import itself needs no way to receivers.
+#[test]
+fn webhooks_hear_of_an_import_at_the_next_start_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let first = carried.export("first.tar", "etcd", &[]);
+    let second = carried.export("second.tar", "kafka", &[]);
+    let data = folder.path().join("there");
+    let receiver = Receiver::start([]);
+    let config = format!(
+        "offline = true\n{}\n[[webhook]]\nname = \"it\"\nurl = \"http://{}/\"\n\
+         allow_local = true\ncatalogs = [\"a\"]\n",
+        carried.config, receiver.address
+    );
+    for (archive, count) in [(&first, 1), (&second, 2)] {
+        assert!(import(archive, &data).status.success());
+        let mut there = Almanac::start_in(&data, &config);
+        let told = receiver.until(count).pop().unwrap();
+        assert_eq!(told.kind(), "published");
+        let revision = there.status("a")["revision"]["id"].to_string();
+        assert_eq!(told.event()["data"]["revision"], revision.trim_matches('"'));
+        there.stop();
+    }
+    let mut there = Almanac::start_in(&data, &config);
+    there.until("a", "a pass", |status| status["state"] == "serving");
+    there.stop();
+    assert_eq!(receiver.received().len(), 2);
+    let changes = &receiver.received()[1].event()["data"]["changes"];
+    assert!(changes["total"].as_u64() > Some(0), "{changes}");
 }

@@ -326,9 +326,9 @@ impl Changes {
 /// Whether two messages are the same, as far as they tell. In outlines of an earlier version,
 /// a long one has no digits at its end.
 fn is_same(before: &str, after: &str) -> bool {
-    let beginning = |text: &'_ str| {
-        text.rsplit_once('…')
-            .map(|(start, end)| (start.len(), end.is_empty()))
+    let beginning = |message: &str| {
+        let split = message.rsplit_once('…');
+        split.map(|(start, end)| (start.len(), end.is_empty()))
     };
     match (beginning(before), beginning(after)) {
         (Some((one, is_bare)), Some((other, is_other_bare))) => {

@@ -59,8 +59,8 @@ async fn prepare(path: &Path, pool: &SqlitePool) -> Result<(), StoreError> {
         .into());
     }
     let migrated = migrations::migrator().run(pool).await;
-    migrated.map_err(|source| StoreError::Migrate {
+    migrated.map_err(|cause| StoreError::Migrate {
         path: path.to_owned(),
-        source,
+        cause,
     })
 }

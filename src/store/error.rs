@@ -20,12 +20,12 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The database could not be brought to this version's shape.
-    #[error("cannot prepare the database {}: {source}", path.display())]
+    #[error("cannot prepare the database {}: {}", path.display(), told(cause))]
     Migrate {
         /// The database file.
         path: PathBuf,
-        /// Why it failed.
-        source: MigrateError,
+        /// Why it failed. It is no `source`, since the text already tells all of it.
+        cause: MigrateError,
     },
     /// A statement failed.
     #[error("cannot {action}: {source}")]
@@ -52,6 +52,17 @@ pub enum StoreError {
     /// A revision whose files were found damaged before.
     #[error("the files of revision {0} were found damaged")]
     KnownDamage(RevisionId),
+}
+
+fn told(error: &MigrateError) -> String {
+    match error {
+        MigrateError::VersionMissing(_) => {
+            "it is of a newer version of almanac; run that version, \
+            or give this one another data folder"
+                .to_owned()
+        }
+        error => error.to_string(),
+    }
 }
 
 /// Damage of a stored file.
@@ -83,7 +94,7 @@ impl StoreError {
             // A published migration never changes.
             Self::Damaged(_)
             | Self::Migrate {
-                source: MigrateError::VersionMismatch(_) | MigrateError::Dirty(_),
+                cause: MigrateError::VersionMismatch(_) | MigrateError::Dirty(_),
                 ..
             } => true,
             // SQLITE_CORRUPT and SQLITE_NOTADB.
@@ -95,7 +106,7 @@ impl StoreError {
     fn sqlite_code(&self) -> Option<u32> {
         let (Self::Sql { source, .. }
         | Self::Migrate {
-            source: MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _),
+            cause: MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _),
             ..
         }) = self
         else {

@@ -137,7 +137,7 @@ pub async fn follow(
                 () = stop.cancelled() => break,
             };
             if !failures.are_left && is_after_others(last_lease, lease) {
-                // Another replica has told what came meanwhile.
+                // Another replica has told of the passes between.
                 events = PassEvents::default();
             }
             (failures.are_left, last_lease) = (false, lease);

@@ -1,4 +1,4 @@
-//! The failed passes of a catalog here: how many in a row, and what they mean for a fleet.
+//! Failed passes of a catalog in a row. After three of its own, a replica lets another one follow.
 
 use std::time::Duration;
 

@@ -323,11 +323,7 @@ async fn insert_row(
         "INSERT INTO revisions (id, catalog, source, variant, digest, content, modified,
                                 committed, format, metas, packages, channels, entries,
                                 bundles, quarantined)
-         -- The history may have come from another store, with larger numbers.
-         VALUES (coalesce(?, 1 + max(
-                   (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'revisions'),
-                   (SELECT coalesce(max(revision), 0) FROM history))),
-                 ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
     )
     .bind(wanted.map(|id| id.0))
     .bind(record.catalog.as_str())

@@ -1,4 +1,4 @@
-//! The history of a catalog that archives carry: what was served, and when, on the other side.
+//! The history in archives: revisions, dates and events on the importing side.
 
 use std::time::{Duration, SystemTime};
 

@@ -12,13 +12,14 @@ use futures_util::future::join_all;
 use tempfile::TempDir;
 
 use crate::ingest::archive::error::ArchiveError;
+use crate::ingest::archive::fleet_folder::{fetch, workspace};
 use crate::ingest::archive::gather::Export;
 use crate::ingest::archive::import::{ImportOutcome, Imported, import};
-use crate::ingest::archive::metadata::{MAX_HISTORY, Metadata};
+use crate::ingest::archive::metadata::Metadata;
 use crate::ingest::archive::progress::Progress;
 use crate::ingest::archive::scan::read_metadata;
 use crate::ingest::archive::write::Exported;
-use crate::ingest::fleet::{Visit, encode, fetch_or_build};
+use crate::ingest::fleet::{Visit, encode};
 use crate::ingest::followed::has_origin_of;
 use crate::ingest::source::Source;
 use crate::name::CatalogName;
@@ -392,8 +393,8 @@ impl FleetWork<'_> {
         })
     }
 
-    /// Puts objects into the bucket, and looks for them there: the database may tell of
-    /// objects that the bucket has lost, and no replica has the bytes of what is imported.
+    /// Puts objects into the bucket, and looks for those that the database lists already: the
+    /// bucket may have lost them, and no replica has the bytes of an archive.
     async fn upload<F: Future<Output = Result<Shared, FleetError>>>(
         &self,
         share: impl Fn() -> F,
@@ -407,68 +408,4 @@ impl FleetWork<'_> {
         };
         self.progress.unless_stopped(uploading).await
     }
-}
-
-/// Brings generations into a folder, where they are current as those of a node alone.
-/// Returns why some are not, since the bucket has lost them; their history is there.
-async fn fetch(
-    fleet: &Fleet,
-    folder: &Path,
-    limits: &Limits,
-    served: &[(CatalogName, Generation)],
-    progress: &Progress,
-) -> Result<Vec<ArchiveError>, ArchiveError> {
-    let store = Store::open_with(folder, CacheLimits::NOTHING).await?;
-    let fetching = async {
-        let mut lost = Vec::new();
-        for (catalog, generation) in served {
-            progress.at("downloading", 0, 0)?;
-            let failed = |cause| ArchiveError::Unfetched {
-                catalog: catalog.clone(),
-                cause,
-            };
-            let (limit, of) = (FileLimit::of(limits), (catalog, generation));
-            let fetched = fetch_or_build(fleet, (&store, None), limit, of, false).await;
-            let fetched = match fetched {
-                Ok(fetched) => fetched,
-                Err(error) if error.is_lost() => {
-                    let after = generation.revision.next();
-                    let history = fleet.fetch_history(&store, catalog, after, MAX_HISTORY);
-                    history.await?;
-                    lost.push(failed(error));
-                    continue;
-                }
-                Err(error) => return Err(failed(error)),
-            };
-            let revision = &fetched.revision;
-            let history = fleet.fetch_history(&store, catalog, revision.id, MAX_HISTORY);
-            history.await?;
-            store.serve(revision).await?;
-            let own_image = fetched.image.filter(|image| image.revision == revision.id);
-            if let Some(image) = own_image {
-                store.record_image(revision.id, &image.image).await?;
-            }
-        }
-        Ok(lost)
-    };
-    let fetched = progress.unless_stopped(fetching).await;
-    store.close().await;
-    fetched
-}
-
-/// A folder for the work: on the disk of the data folder, if that is there. The next start
-/// of a replica removes it if this is killed.
-fn workspace(data: &Path) -> Result<TempDir, ArchiveError> {
-    let builder = || {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("new-archive-");
-        builder
-    };
-    let beside = data.join("revisions");
-    let made = if beside.is_dir() {
-        builder().tempdir_in(&beside)
-    } else {
-        builder().tempdir()
-    };
-    Ok(made.map_err(DiskError::at("create a folder in", data))?)
 }

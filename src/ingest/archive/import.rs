@@ -97,13 +97,13 @@ async fn fresh(
     let (mut here, mut new) = (Vec::new(), Vec::new());
     for carried in metadata.catalogs {
         let committed = time_of_unix(carried.committed);
-        let known = |content| {
+        let is_in_its_past = |content| {
             let mut past = carried.history.iter().map(|one| &one.past.published);
             past.any(|past| past.content == content)
         };
-        let is_before = |date, id, content| {
-            // It comes after what is here, whatever numbers both have.
-            let is_after = committed == date && known(content);
+        let is_older = |date, id, content| {
+            // Numbers of both sides may differ, the order of the archive's history does not.
+            let is_after = committed == date && is_in_its_past(content);
             !is_after && is_before((committed, carried.id), (date, id))
         };
         let refused = |ours| ArchiveError::Older {
@@ -116,7 +116,7 @@ async fn fresh(
             // Its files may be lost, or of another version.
             let last = store.history().latest(&carried.catalog, 1).await?;
             if let Some(last) = last.first()
-                && is_before(last.committed, last.revision, last.content)
+                && is_older(last.committed, last.revision, last.content)
                 && last.content != carried.content
                 && !older
             {
@@ -143,8 +143,10 @@ async fn fresh(
             continue;
         }
         // Only other content could be lost.
-        let is_older = is_before(current.committed, current.id, current.content);
-        if is_older && current.content != carried.content && !older {
+        if is_older(current.committed, current.id, current.content)
+            && current.content != carried.content
+            && !older
+        {
             return Err(refused(current.committed));
         }
         new.push(carried);

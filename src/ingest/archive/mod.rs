@@ -11,6 +11,7 @@
 mod error;
 mod export;
 mod fleet;
+mod fleet_folder;
 mod gather;
 mod import;
 mod metadata;

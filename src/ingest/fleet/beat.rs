@@ -153,8 +153,8 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
     // After a failure, the database may be another that has lost commits.
     let tracks = name_tracks(membership, seen.change.is_none()).await?;
     let before = Instant::now();
-    // A pass ends in the bucket: others keep their tracks from a replica that cannot use it, or
-    // lacks what has to be uploaded again.
+    // A pass ends in the bucket, so others keep their tracks from a replica that cannot use it;
+    // also from one without current revisions, whose lost objects it could not upload again.
     let ready = membership.is_whole();
     let troubled = membership.is_troubled() || !fleet.owns_bucket() || !ready;
     let Some(mut beat) = fleet.beat(me, ready, troubled, &tracks).await? else {
@@ -165,9 +165,6 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
         membership.nudge();
         return Ok(());
     };
-    if beat.lost > 0 {
-        beat.lost = fleet.count_lost().await?;
-    }
     if beat.known < tracks.len() {
         // The database lost commits.
         seen.change = None;
@@ -184,6 +181,13 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
         note(membership, &tracks, &generations);
         seen.change = Some(beat.change);
         seen.tracks = tracks;
+    }
+    if beat.lost > 0 {
+        // Only told: no reason for a beat to fail.
+        match fleet.count_lost().await {
+            Ok(lost) => beat.lost = lost,
+            Err(error) => tracing::debug!(%error, "lost objects are counted later"),
+        }
     }
     // Last, so that whoever gets a lease knows what was published before.
     set_leases(membership, &beat.leases);

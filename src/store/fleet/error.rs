@@ -181,7 +181,7 @@ fn attempt(action: &str, error: &sqlx::Error) -> String {
     }
 }
 
-/// The settings of who was asked.
+/// The setting that names a server.
 fn setting(of: &str) -> &'static str {
     match of {
         "the database" => "database",

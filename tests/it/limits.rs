@@ -686,11 +686,16 @@ async fn ten_thousand_streams_of_one_client_leave_the_others_alone() {
         let refused = loop {
             match connection.next() {
                 Ok(frame) if matches!(frame.kind, h2::RST_STREAM | h2::GOAWAY) => break true,
+                // A server that is faster than this client answers every call,
+                // those beyond the limit with a status alone.
+                Ok(frame) if frame.kind == h2::HEADERS && frame.flags & h2::END_STREAM != 0 => {
+                    break true;
+                }
                 Ok(_) => {}
                 Err(error) => break error.kind() != ErrorKind::WouldBlock,
             }
         };
-        assert!(refused);
+        assert!(refused, "every call is answered");
         others_are_answered(&mut almanac).await;
         drop(connection);
         writing.join().unwrap();

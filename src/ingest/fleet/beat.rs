@@ -6,11 +6,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::ingest::fleet::fleet_metrics;
+use crate::ingest::fleet::leases::{set_leases, share_out};
 use crate::ingest::fleet::membership::Membership;
 use crate::ingest::fleet::moments;
 use crate::ingest::fleet::track_state::{GivenUp, TrackState};
-use crate::ingest::followed::has_origin_of;
-use crate::store::fleet::{Beat, FleetError, Generation, Lease, ReplicaId, TrackId};
+use crate::store::fleet::{FleetError, Generation, TrackId};
 
 /// The time between two beats. All that an idle replica asks of the database is one
 /// transaction each.
@@ -30,11 +30,6 @@ const LONGEST: Duration = Duration::from_secs(4);
 const TELL_AGAIN: Duration = Duration::from_secs(5);
 /// The time between two looks at the password, while the database answers.
 const READ_AGAIN: Duration = Duration::from_mins(1);
-
-/// When nobody has followed a track for so long, shares do not count.
-const STARVED: Duration = Duration::from_secs(12);
-/// After so long, a replica takes what others should be better for.
-const LONG_STARVED: Duration = Duration::from_secs(40);
 
 /// What the last beats have shown.
 #[derive(Default)]
@@ -219,134 +214,6 @@ async fn name_tracks(membership: &Membership, again: bool) -> Result<Vec<TrackId
     Ok(ids)
 }
 
-/// Takes this replica's share of the tracks that nobody follows, and gives back what it
-/// has beyond its share or cannot follow, one at a time. Where configurations differ,
-/// shares may leave a track out: after some beats somebody takes it all the same.
-async fn share_out(
-    membership: &Membership,
-    me: ReplicaId,
-    tracks: &[TrackId],
-    beat: &mut Beat,
-    starved: &mut Option<Instant>,
-) -> Result<(), FleetError> {
-    let fleet = membership.fleet();
-    let unwanted = |lease: &mut Lease| !tracks.contains(&lease.track);
-    for lease in beat.leases.extract_if(.., unwanted) {
-        fleet.give_back(lease).await?;
-    }
-    tell_successes(membership, &beat.leases).await?;
-    let unfit = unfit_tracks(membership);
-    give_up(membership, beat, &unfit).await?;
-    let share = tracks.len().div_ceil(beat.live.max(1));
-    let mine = beat.leases.len();
-    // A pass ends in the bucket.
-    let may_follow = fleet.owns_bucket();
-    let starved = if beat.free > 0 && may_follow {
-        starved.get_or_insert_with(Instant::now).elapsed()
-    } else {
-        *starved = None;
-        Duration::ZERO
-    };
-    let most = if !may_follow {
-        0
-    } else if starved > STARVED {
-        beat.free
-    } else {
-        beat.free.min(share.saturating_sub(mine))
-    };
-    if most > 0 {
-        let may_take = |track: &TrackId| {
-            let Some(state) = find(membership, *track) else {
-                return false;
-            };
-            let (lacks, sources) = {
-                let state = state.borrow();
-                (!state.is_settled(), state.sources())
-            };
-            // Made of older revisions, a catalog would go back.
-            let is_behind = !membership.behind_with(&sources).is_empty();
-            // Those that have its bytes write again what the bucket has lost.
-            let is_for_others = beat.fit > 0 && (lacks || unfit.contains(track));
-            starved >= LONG_STARVED || !(is_behind || is_for_others)
-        };
-        let willing: Vec<TrackId> = tracks.iter().copied().filter(may_take).collect();
-        let taken = fleet.take(me, &willing, most).await?;
-        fleet_metrics::took(taken.len());
-        if !taken.is_empty() {
-            tracing::info!(
-                catalogs = names(membership, &taken),
-                "following catalogs for the fleet"
-            );
-            for lease in &taken {
-                if let Some(state) = find(membership, lease.track) {
-                    // What failed under an earlier lease says nothing of this one.
-                    state.send_modify(|state| state.unfit = None);
-                }
-            }
-            begin_tracks(membership, &taken).await?;
-        }
-        beat.leases.extend(taken);
-    }
-    let is_idle = |lease: &&Lease| {
-        find(membership, lease.track).is_none_or(|state| {
-            let state = state.borrow();
-            !state.passing && state.pending.is_none()
-        })
-    };
-    let idle = beat.leases.iter().find(is_idle).copied();
-    if let Some(lease) = idle.filter(|_| most == 0 && mine > share)
-        && fleet.has_taker(lease, mine).await?
-    {
-        beat.leases.retain(|kept| *kept != lease);
-        tracing::info!(
-            catalogs = names(membership, &[lease]),
-            "another replica shall follow: it has less to do"
-        );
-        // Nothing is begun here once another may have it.
-        set_leases(membership, &beat.leases);
-        fleet.give_back(lease).await?;
-    }
-    Ok(())
-}
-
-/// The tracks that this replica leaves to others.
-fn unfit_tracks(membership: &Membership) -> Vec<TrackId> {
-    let tracks = membership.tracks().into_iter();
-    let unfit = tracks.filter_map(|(_, state)| {
-        let state = state.borrow();
-        state.id.filter(|_| state.is_unfit())
-    });
-    unfit.collect()
-}
-
-/// Gives those of them back that another replica would follow.
-async fn give_up(
-    membership: &Membership,
-    beat: &mut Beat,
-    unfit: &[TrackId],
-) -> Result<(), FleetError> {
-    let is_unfit = |lease: &mut Lease| unfit.contains(&lease.track);
-    let leases: Vec<Lease> = beat.leases.extract_if(.., is_unfit).collect();
-    for lease in leases {
-        if !membership.fleet().has_better(lease).await? {
-            beat.leases.push(lease);
-            continue;
-        }
-        tracing::warn!(
-            catalogs = names(membership, &[lease]),
-            "passes fail here: another replica shall follow the catalog"
-        );
-        // Before the end of the lease, so that the failures here are still shown after it.
-        if let Some(state) = find(membership, lease.track) {
-            state.send_modify(|state| state.given_up = GivenUp::Here);
-        }
-        // Nothing is begun here once another may have it.
-        set_leases(membership, &beat.leases);
-        membership.fleet().give_up(lease).await?;
-    }
-    Ok(())
-}
-
 /// Notes which tracks a replica has given up since their last pass that succeeded.
 fn note_given_up(membership: &Membership, given_up: &[TrackId]) {
     for (_, state) in membership.tracks() {
@@ -361,76 +228,6 @@ fn note_given_up(membership: &Membership, given_up: &[TrackId]) {
                 state.recoveries += 1;
             }
             std::mem::replace(&mut state.given_up, now) != now
-        });
-    }
-}
-
-/// Tells those that gave a track up that a pass has succeeded here.
-async fn tell_successes(membership: &Membership, leases: &[Lease]) -> Result<(), FleetError> {
-    for (_, state) in membership.tracks() {
-        let lease = {
-            let state = state.borrow();
-            state
-                .lease
-                .filter(|_| state.given_up != GivenUp::No && state.succeeded == state.lease)
-        };
-        if let Some(lease) = lease.filter(|lease| leases.contains(lease)) {
-            membership.fleet().succeed(lease).await?;
-            state.send_modify(|state| state.given_up = GivenUp::No);
-        }
-    }
-    Ok(())
-}
-
-/// Lets tracks that have nothing yet begin with what another configuration of the same
-/// catalog serves, if it is of the same place: clients of a new replica get that until its
-/// first pass.
-async fn begin_tracks(membership: &Membership, taken: &[Lease]) -> Result<(), FleetError> {
-    for ((catalog, _), state) in membership.tracks() {
-        let (id, source) = {
-            let state = state.borrow();
-            (state.id, state.source.clone())
-        };
-        let lease = taken.iter().find(|lease| Some(lease.track) == id);
-        let (Some(lease), Some(source)) = (lease, source) else {
-            continue;
-        };
-        let fleet = membership.fleet();
-        let others = fleet.served_elsewhere(&catalog, lease.track).await?;
-        let mut others = others.into_iter();
-        let other = others.find(|(identity, _)| has_origin_of(&source, identity));
-        if let Some((identity, other)) = other
-            && fleet.begin_with(*lease, other).await?
-        {
-            tracing::info!(%catalog, of = %identity, "begins with what the fleet serves");
-        }
-    }
-    Ok(())
-}
-
-/// The catalogs of some leases.
-fn names(membership: &Membership, leases: &[Lease]) -> String {
-    let tracks = membership.tracks().into_iter();
-    let named = tracks.filter_map(|((catalog, _), state)| {
-        let id = state.borrow().id;
-        let is_named = leases.iter().any(|lease| Some(lease.track) == id);
-        is_named.then(|| catalog.to_string())
-    });
-    named.collect::<Vec<_>>().join(", ")
-}
-
-fn find(membership: &Membership, track: TrackId) -> Option<watch::Sender<TrackState>> {
-    let mut tracks = membership.tracks().into_iter().map(|(_, state)| state);
-    tracks.find(|state| state.borrow().id == Some(track))
-}
-
-fn set_leases(membership: &Membership, leases: &[Lease]) {
-    fleet_metrics::leases(leases.len());
-    for (_, state) in membership.tracks() {
-        state.send_if_modified(|state| {
-            let mut own = leases.iter();
-            let lease = own.find(|lease| Some(lease.track) == state.id).copied();
-            state.set_lease(lease)
         });
     }
 }

@@ -1,7 +1,7 @@
 //! One replica of a fleet: it follows its share of the catalogs, and serves all.
 //!
 //! `membership` is this replica's view of the fleet, which `beat` keeps up to date, and
-//! `track_state` that of one catalog;
+//! `track_state` that of one catalog; `leases` decides which catalogs this replica follows;
 //! `standing` tells whether it should get clients, and `verification` whether database and bucket
 //! are the fleet's.
 //! `giving_up` leaves a catalog to others when its passes fail here. `silence` tells who lived
@@ -20,6 +20,7 @@ mod clock;
 mod fleet_metrics;
 mod format;
 mod giving_up;
+mod leases;
 mod membership;
 mod missed_outlines;
 mod moments;

@@ -37,6 +37,9 @@ pub(super) struct TrackState {
     pub(super) known: bool,
     /// The right to follow it.
     pub(super) lease: Option<Lease>,
+    /// The last one that this replica got: it keeps it when it does not know for a while
+    /// whether it still has it.
+    pub(super) received: Option<Lease>,
     /// When this replica got it, if the fleet served something of it then.
     pub(super) taken_over: Option<Instant>,
     /// The end of the time for which the source is left alone after that.
@@ -80,6 +83,12 @@ impl TrackState {
         let rest = self.rest();
         self.rests_until = (!rest.is_zero()).then(|| SystemTime::now() + rest);
         true
+    }
+
+    /// Notes a new right to follow it. What failed under an earlier one says nothing of it.
+    pub(super) fn receive(&mut self, lease: Lease) {
+        self.received = Some(lease);
+        self.unfit = None;
     }
 
     /// The generation whose moment is not known yet.

@@ -48,6 +48,8 @@ pub struct Beat {
     /// How many others serve all that is current, and have passes that do not fail for reasons
     /// of their own.
     pub fit: usize,
+    /// How many tracks that one of these follows that follows the fewest.
+    pub least: Option<usize>,
     /// How many objects the bucket has lost, also such as nobody needs.
     pub lost: i64,
     /// The wanted tracks that a replica has given up since their last pass that succeeded.
@@ -155,7 +157,12 @@ impl Fleet {
                WHERE id = $1
                  AND ($5::text IS NULL OR EXISTS (SELECT 1 FROM fleet WHERE id = $5))
                RETURNING id
-             ), mine AS (SELECT track, epoch FROM leases WHERE holder = $1)
+             ), mine AS (SELECT track, epoch FROM leases WHERE holder = $1
+             ), fit AS (
+               SELECT (SELECT count(*) FROM leases WHERE holder = replicas.id) AS followed
+               FROM replicas
+               WHERE id <> $1 AND expires > clock_timestamp() AND ready AND NOT troubled
+                 AND wants && $3)
              SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
                coalesce((SELECT change FROM locked), (SELECT change FROM fleet)) AS change,
                (SELECT id FROM fleet) AS fleet, EXISTS (SELECT 1 FROM me) AS is_known,
@@ -164,9 +171,7 @@ impl Fleet {
                 WHERE id = $1 OR (expires > clock_timestamp() AND wants && $3)) AS live,
                (SELECT count(*) FROM replicas
                 WHERE id <> $1 AND expires > clock_timestamp() AND ready AND wants && $3) AS ready,
-               (SELECT count(*) FROM replicas
-                WHERE id <> $1 AND expires > clock_timestamp() AND ready AND NOT troubled
-                  AND wants && $3) AS fit,
+               (SELECT count(*) FROM fit) AS fit, (SELECT min(followed) FROM fit) AS least,
                (SELECT count(*) FROM leases l
                 WHERE l.track = ANY($3) AND l.holder IS DISTINCT FROM $1 AND NOT EXISTS (
                   SELECT 1 FROM replicas r WHERE r.id = l.holder AND r.expires > clock_timestamp()
@@ -202,6 +207,7 @@ impl Fleet {
             epoch,
         });
         let given_up: Vec<i64> = row.get("given_up");
+        let least: Option<i64> = row.get("least");
         let count = |name| usize::try_from(row.get::<i64, _>(name)).unwrap_or(0);
         Ok(Some(Beat {
             now: row.get("now"),
@@ -209,6 +215,7 @@ impl Fleet {
             live: count("live"),
             ready: count("ready"),
             fit: count("fit"),
+            least: least.and_then(|least| usize::try_from(least).ok()),
             free: count("free"),
             known: count("known"),
             lost: row.get("lost"),
@@ -262,26 +269,57 @@ impl Fleet {
         Ok(taken.collect())
     }
 
-    /// Whether another replica would follow a track in place of this one, which has so
-    /// many: it wants the track, serves all that is current, its passes do not fail for
-    /// reasons of its own, and it has less to do even then.
-    pub async fn has_taker(&self, lease: Lease, mine: usize) -> Result<bool, FleetError> {
+    /// One of the tracks that this replica follows, and another replica that would follow it
+    /// instead: it wants the track, serves all that is current, its passes do not fail for
+    /// reasons of its own, and even then it follows fewer than this one, which has `mine`. A
+    /// track that was given up stays until a pass of it has succeeded.
+    pub async fn find_taker(
+        &self,
+        me: ReplicaId,
+        tracks: &[TrackId],
+        mine: usize,
+    ) -> Result<Option<(Lease, ReplicaId)>, FleetError> {
         let query = sqlx::query(
-            "SELECT EXISTS (SELECT 1 FROM replicas r
-               WHERE r.id <> $1 AND r.expires > clock_timestamp() AND $2 = ANY(r.wants)
-                 AND r.ready AND NOT r.troubled
-                 AND (SELECT count(*) FROM leases l WHERE l.holder = r.id) + 1 < $3)",
+            "WITH takers AS (
+               SELECT id, wants, (SELECT count(*) FROM leases WHERE holder = replicas.id) AS followed
+               FROM replicas
+               WHERE id <> $1 AND expires > clock_timestamp() AND ready AND NOT troubled)
+             SELECT l.track, l.epoch, t.id FROM leases l JOIN takers t ON l.track = ANY(t.wants)
+             WHERE l.holder = $1 AND l.track = ANY($2) AND l.given_up = 0 AND t.followed + 1 < $3
+             ORDER BY t.followed, t.id, l.track LIMIT 1",
         );
         let mine = i64::try_from(mine).unwrap_or(i64::MAX);
-        let query = query.bind(lease.holder.0).bind(lease.track.0).bind(mine);
-        let row = self.row("look for another holder", query).await?;
-        Ok(row.get(0))
+        let query = query.bind(me.0).bind(numbers(tracks)).bind(mine);
+        let row = self.find("look for another holder", query).await?;
+        Ok(row.map(|row| {
+            let lease = Lease {
+                track: TrackId(row.get(0)),
+                holder: me,
+                epoch: row.get(1),
+            };
+            (lease, ReplicaId(row.get(2)))
+        }))
+    }
+
+    /// Gives a lease to another replica, which learns of it with its next beat.
+    pub async fn hand_over(&self, lease: Lease, to: ReplicaId) -> Result<(), FleetError> {
+        let statement = sqlx::query(
+            "UPDATE leases SET holder = $4, epoch = epoch + 1
+             WHERE track = $1 AND holder = $2 AND epoch = $3",
+        );
+        let statement = statement
+            .bind(lease.track.0)
+            .bind(lease.holder.0)
+            .bind(lease.epoch)
+            .bind(to.0);
+        let done = self.execute("hand a lease over", statement);
+        done.await.map(drop)
     }
 
     /// Whether another replica would follow a track that this one gives up: it wants the
-    /// track, serves all that is current, and its passes do not fail for reasons of its own. Once all have given it up,
-    /// they try only now and then: the cause is common to them, and a holder that keeps the
-    /// track shows it.
+    /// track, serves all that is current, and its passes do not fail for reasons of its own.
+    /// Once all have given it up, they try only now and then: the cause is common to them, and
+    /// a holder that keeps the track shows it.
     pub async fn has_better(&self, lease: Lease) -> Result<bool, FleetError> {
         let query = sqlx::query(
             "WITH others AS (

@@ -1,6 +1,7 @@
 //! Replicas that join with an empty folder, while the others have what the bucket has lost.
 
 use std::fs;
+use std::time::Duration;
 
 use super::{
     Following, HOLDER, REPOSITORY, Shared, push, replicas, status_of, until, until_all_at, until_at,
@@ -64,6 +65,40 @@ fn a_replica_without_a_catalog_is_not_given_it_and_the_others_upload_what_is_los
     until("its share", follows);
     drop(whole);
     until_at(&mut new, "a", &first.digest());
+}
+
+/// Four catalogs over three replicas: none is left without one, and none changes hands for
+/// nothing.
+#[test]
+fn catalogs_are_spread_evenly_over_the_replicas() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let first = push(&upstream, "first");
+    let config = many(&upstream);
+    let mut all = replicas(&shared, &config, 2);
+    let spread = "SELECT string_agg(n::text, ' ' ORDER BY n) FROM (
+                    SELECT (SELECT count(*) FROM leases l WHERE l.holder = r.id) AS n
+                    FROM replicas r) AS spread";
+    shared.postgres.until(spread, "2 2");
+    for name in ["a", "b", "c", "d"] {
+        until_all_at(&mut all, name, &first.digest());
+    }
+    all.push(shared.replica(&config));
+    shared.postgres.until(spread, "1 1 2");
+    let epochs = || {
+        let epochs = "SELECT string_agg(epoch::text, ' ' ORDER BY track) FROM leases";
+        shared.postgres.ask(epochs)
+    };
+    let before = epochs();
+    std::thread::sleep(Duration::from_secs(6));
+    assert_eq!(epochs(), before);
+    // Whoever follows a catalog now publishes it.
+    let second = push(&upstream, "second");
+    for name in ["a", "b", "c", "d"] {
+        until_all_at(&mut all, name, &second.digest());
+    }
 }
 
 /// The holder uploads what it has, and another replica the rest.

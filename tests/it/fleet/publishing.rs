@@ -344,11 +344,55 @@ fn a_replica_whose_passes_fail_for_its_own_reasons_gets_no_catalog_of_another() 
     run(async {
         let (holder, other) = (Member::join(&shared).await, Member::join(&shared).await);
         let lease = holder.take().await;
-        let has_taker = async || holder.fleet.has_taker(lease, usize::MAX).await.unwrap();
+        let tracks = [lease.track];
+        let taker = async || {
+            let taker = holder.fleet.find_taker(holder.me, &tracks, usize::MAX);
+            taker.await.unwrap()
+        };
         other.beat(true, true).await;
-        assert!(!has_taker().await);
+        assert_eq!(taker().await, None);
         other.beat(true, false).await;
-        assert!(has_taker().await);
+        assert_eq!(taker().await, Some((lease, other.me)));
+    });
+}
+
+#[test]
+fn a_catalog_is_handed_over_to_a_replica_that_follows_two_fewer() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let (holder, other) = (Member::join(&shared).await, Member::join(&shared).await);
+        let lease = holder.take().await;
+        let tracks = [lease.track];
+        other.beat(true, false).await;
+        let taker = async |mine| {
+            let taker = holder.fleet.find_taker(holder.me, &tracks, mine);
+            taker.await.unwrap()
+        };
+        let taken = Some((lease, other.me));
+        assert_eq!(taker(1).await, None);
+        assert_eq!(taker(2).await, taken);
+        // What failed here may fail there as well.
+        shared.postgres.ask("UPDATE leases SET given_up = 1");
+        assert_eq!(taker(2).await, None);
+        shared.postgres.ask("UPDATE leases SET given_up = 0");
+        assert_eq!(taker(2).await, taken);
+
+        holder.fleet.hand_over(lease, other.me).await.unwrap();
+        let beat = other.fleet.beat(other.me, true, false, &tracks).await;
+        let beat = beat.unwrap().unwrap();
+        assert_eq!((beat.free, beat.least), (0, Some(0)));
+        let [received] = beat.leases[..] else {
+            panic!("{beat:?}")
+        };
+        other.prepare(received, 2).await.unwrap();
+        let late = holder.prepare(lease, 1).await;
+        assert!(matches!(late, Err(FleetError::Fenced)), "{late:?}");
+        // What is no longer here cannot be handed over.
+        holder.fleet.hand_over(lease, holder.me).await.unwrap();
+        other.prepare(received, 3).await.unwrap();
     });
 }
 

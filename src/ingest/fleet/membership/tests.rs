@@ -113,6 +113,7 @@ fn beat_with_ready_others() -> Beat {
         live: 2,
         ready: 1,
         fit: 1,
+        least: Some(0),
         free: 0,
         known: 1,
         lost: 0,

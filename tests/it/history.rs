@@ -294,6 +294,16 @@ fn an_update_is_described_over_http_and_after_a_restart() {
     let found = json(&served, &format!("changes?from={from}&to={today}"));
     assert_eq!(found["to"]["revision"], three[0]["revision"]);
     assert_eq!(found["changes"], Value::Array(Vec::new()));
+    // The same moment elsewhere, with the plus as it is, or encoded.
+    let published: jiff::Timestamp = name(0, "published").parse().unwrap();
+    let there = published
+        .display_with_offset(jiff::tz::offset(2))
+        .to_string();
+    assert!(there.ends_with("+02:00"), "{there}");
+    for there in [there.replace('+', "%2B"), there] {
+        let found = json(&served, &format!("changes?from={from}&to={there}"));
+        assert_eq!(found["to"]["revision"], three[0]["revision"], "{there}");
+    }
     let found = json(&served, &format!("changes?from={to}&to={from}&package=new"));
     assert_eq!(short(&found["changes"]), ["new package-removed"]);
 
@@ -309,6 +319,8 @@ fn an_update_is_described_over_http_and_after_a_restart() {
         ("to=2999-01-01", 400, "in the future"),
         ("from=yesterday", 400, "a day such as"),
         ("from=2026-13-01", 400, "a day such as"),
+        ("from=2026-01-31T08:00:00", 400, "a day such as"),
+        ("from=2026-01-31T08:00:00+99:00", 400, "a day such as"),
         ("package=lmap", 404, "lamp"),
     ] {
         let reply = served.get(&format!("{API}/changes?{query}"));

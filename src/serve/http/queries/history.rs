@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
+use jiff::Timestamp;
 use serde::Serialize;
 use tokio::runtime::Handle;
 
@@ -288,9 +289,9 @@ pub(in crate::serve::http) fn moment(
     let full = if is_day {
         format!("{text}T00:00:00Z")
     } else {
-        text.to_owned()
+        with_plus(text)
     };
-    let time = humantime::parse_rfc3339(&full).map_err(|_| {
+    let time = full.parse::<Timestamp>().map_err(|_| {
         let revisions = match parameter {
             "since" => "",
             _ => "the number of a revision, a digest or its first 6 digits, ",
@@ -302,6 +303,7 @@ pub(in crate::serve::http) fn moment(
         );
         Problem::invalid_parameter(parameter, detail)
     })?;
+    let time = SystemTime::from(time);
     if time > SystemTime::now() {
         let detail = format!("{parameter} {text} is in the future");
         return Err(Problem::invalid_parameter(parameter, detail));
@@ -311,6 +313,18 @@ pub(in crate::serve::http) fn moment(
     } else {
         time
     })
+}
+
+/// A time whose offset, such as `+02:00`, lost its sign: in a query, a plus that is not
+/// encoded means a space.
+fn with_plus(text: &str) -> String {
+    let sign = text.len().checked_sub("+02:00".len());
+    match sign.and_then(|sign| text.split_at_checked(sign)) {
+        Some((time, offset)) if time.contains('T') && offset.starts_with(' ') => {
+            format!("{time}+{}", offset.trim_start())
+        }
+        _ => text.to_owned(),
+    }
 }
 
 fn newest(history: &[HistoryEntry]) -> Result<&HistoryEntry, Problem> {

@@ -114,6 +114,7 @@ pub async fn run(
     };
     let membership = context.membership.clone();
     let retry_now = context.retry_now.clone();
+    let webhooks = context.webhooks.clone();
     let mut manager = CatalogManager::new(shared, context, complete.registries.clone());
     // Boxed: its state is large.
     Box::pin(start_catalogs(&mut manager, &config, &complete, prepared)).await?;
@@ -144,6 +145,7 @@ pub async fn run(
         configuration,
         cluster.problems(),
         membership.as_ref().map(Membership::status),
+        webhooks,
         metrics,
     );
     admin::serve(ports.admin, routes, limits, admin.clone())?;

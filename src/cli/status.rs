@@ -115,9 +115,35 @@ impl Arguments {
                 output::note(&note);
             }
         }
+        let webhooks = status.get("webhooks").and_then(Value::as_array);
+        for webhook in webhooks.into_iter().flatten() {
+            if let Some(note) = webhook_note(webhook) {
+                output::note(&note);
+            }
+        }
         self.output
             .print_objects(&catalogs, &status, COLUMNS, "name")
     }
+}
+
+/// What the receiver of a webhook does not take, if so.
+fn webhook_note(webhook: &Value) -> Option<String> {
+    let number = |key| webhook.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let failures = Some(number("failures")).filter(|failures| *failures > 0)?;
+    let waits = match number("pending") {
+        0 => "no event waits".to_owned(),
+        1 => "1 event waits".to_owned(),
+        events => format!("{events} events wait"),
+    };
+    Some(format!(
+        "almanac: webhook {}: {waits}, {} failed: {}",
+        text(webhook, "name"),
+        match failures {
+            1 => "the last attempt".to_owned(),
+            failures => format!("the last {failures} attempts"),
+        },
+        text(webhook, "last_error")
+    ))
 }
 
 /// The place of a replica in its fleet, its errors, and the reasons for which it waits.
@@ -278,6 +304,25 @@ mod tests {
         assert_eq!(
             fleet_notes(&well),
             ["almanac: replica  of a fleet, 0 live; follows: none; behind with: none"]
+        );
+    }
+
+    #[test]
+    fn a_webhook_is_told_of_while_its_receiver_takes_nothing() {
+        let note = |pending, failures| {
+            webhook_note(&serde_json::json!({
+                "name": "chat", "pending": pending, "failures": failures, "last_error": "gone",
+            }))
+        };
+        assert_eq!(note(3, 0), None);
+        let told = [(0, 1), (1, 1), (3, 2)].map(|(pending, failures)| note(pending, failures));
+        assert_eq!(
+            told.map(Option::unwrap),
+            [
+                "almanac: webhook chat: no event waits, the last attempt failed: gone",
+                "almanac: webhook chat: 1 event waits, the last attempt failed: gone",
+                "almanac: webhook chat: 3 events wait, the last 2 attempts failed: gone",
+            ]
         );
     }
 

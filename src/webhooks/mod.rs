@@ -17,5 +17,5 @@ mod webhook;
 
 pub use event::{Event, EventData, EventKind, Failure, Publication, Recovery, Update};
 pub use receiver::{DeliveryError, Receiver, WebhookError};
-pub use sender::{Webhooks, describe_metrics};
+pub use sender::{WebhookStatus, Webhooks, describe_metrics};
 pub use webhook::{ReceiverUrl, Webhook, WebhookName, is_source};

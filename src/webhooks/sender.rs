@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use metrics::{counter, describe_counter, describe_gauge, gauge};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,7 +30,33 @@ pub struct Webhooks {
 struct Active {
     receiver: watch::Sender<Receiver>,
     queue: Arc<Queue>,
+    attempts: Arc<Mutex<Attempts>>,
     stop: CancellationToken,
+}
+
+/// What has become of the attempts so far.
+#[derive(Default)]
+struct Attempts {
+    delivered: Option<SystemTime>,
+    failures: u32,
+    error: Option<String>,
+}
+
+/// The state of a webhook.
+#[derive(Clone, Debug)]
+pub struct WebhookStatus {
+    /// Its name.
+    pub name: WebhookName,
+    /// Scheme, host and port of its receiver.
+    pub receiver: String,
+    /// How many events wait or are being sent.
+    pub pending: usize,
+    /// When the receiver last took one, since the start.
+    pub delivered: Option<SystemTime>,
+    /// How many attempts in a row have failed.
+    pub failures: u32,
+    /// The error of the last of them.
+    pub error: Option<String>,
 }
 
 impl Webhooks {
@@ -48,10 +74,17 @@ impl Webhooks {
             let new = known.unwrap_or_else(|| {
                 let (receiver, current) = watch::channel(receiver);
                 let (queue, stop) = (Arc::<Queue>::default(), stopping.child_token());
-                tasks.spawn(run(current, Arc::clone(&queue), stop.clone()));
+                let attempts = Arc::<Mutex<Attempts>>::default();
+                let sending = Sending {
+                    current,
+                    queue: Arc::clone(&queue),
+                    attempts: Arc::clone(&attempts),
+                };
+                tasks.spawn(run(sending, stop.clone()));
                 Active {
                     receiver,
                     queue,
+                    attempts,
                     stop,
                 }
             });
@@ -61,6 +94,23 @@ impl Webhooks {
             removed.stop.cancel();
             pending(&name).set(0.0);
         }
+    }
+
+    /// The state of each webhook, by name.
+    pub fn status(&self) -> Vec<WebhookStatus> {
+        let active = self.active.read();
+        let status = active.iter().map(|(name, active)| {
+            let attempts = active.attempts.lock();
+            WebhookStatus {
+                name: name.clone(),
+                receiver: active.receiver.borrow().webhook.url.to_string(),
+                pending: active.queue.len(),
+                delivered: attempts.delivered,
+                failures: attempts.failures,
+                error: attempts.error.clone(),
+            }
+        });
+        status.collect()
     }
 
     /// Hands an event to the webhooks that want it. Waits for nothing.
@@ -92,13 +142,21 @@ impl Webhooks {
     }
 }
 
+/// What the task of a webhook works with.
+struct Sending {
+    current: watch::Receiver<Receiver>,
+    queue: Arc<Queue>,
+    attempts: Arc<Mutex<Attempts>>,
+}
+
 /// Sends the events of a queue, one after the other, until it is stopped.
-async fn run(mut current: watch::Receiver<Receiver>, queue: Arc<Queue>, stop: CancellationToken) {
-    let name = current.borrow().webhook.name.clone();
+async fn run(mut sending: Sending, stop: CancellationToken) {
+    let name = sending.current.borrow().webhook.name.clone();
+    let queue = Arc::clone(&sending.queue);
     let sending = async {
         loop {
             let delivery = queue.first().await;
-            let outcome = deliver(&mut current, &queue, &delivery).await;
+            let outcome = deliver(&mut sending, &delivery).await;
             // A dropped event was counted when it was dropped.
             if queue.remove(&delivery) {
                 counted(&name, outcome);
@@ -118,11 +176,12 @@ async fn run(mut current: watch::Receiver<Receiver>, queue: Arc<Queue>, stop: Ca
 
 /// Sends an event until the receiver takes it, refuses it, or failed too often. The
 /// result is the outcome for the metric.
-async fn deliver(
-    current: &mut watch::Receiver<Receiver>,
-    queue: &Queue,
-    delivery: &Delivery,
-) -> &'static str {
+async fn deliver(sending: &mut Sending, delivery: &Delivery) -> &'static str {
+    let Sending {
+        current,
+        queue,
+        attempts,
+    } = sending;
     let (catalog, event) = (&delivery.catalog, delivery.kind);
     let mut attempt = 0;
     loop {
@@ -142,10 +201,19 @@ async fn deliver(
             Ok(status) => {
                 let status = status.as_u16();
                 tracing::debug!(webhook = %name, %catalog, %event, status, attempt, "event delivered");
+                *attempts.lock() = Attempts {
+                    delivered: Some(SystemTime::now()),
+                    ..Attempts::default()
+                };
                 return "delivered";
             }
             Err(error) => error,
         };
+        {
+            let mut attempts = attempts.lock();
+            attempts.failures = attempts.failures.saturating_add(1);
+            attempts.error = Some(error.to_string());
+        }
         if !error.is_temporary || attempt >= webhook.attempts.get() {
             tracing::error!(
                 webhook = %name, %url, %catalog, %event, attempt, %error,

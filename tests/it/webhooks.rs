@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, entry};
+use crate::support::http;
 use crate::support::port;
 use crate::support::program::{Finished, PATIENCE, Start};
 use crate::support::receiver::{Answer, Received, Receiver};
@@ -267,6 +268,61 @@ fn an_event_is_sent_again_until_the_receiver_takes_it() {
     assert!(log.contains("redirects are not followed"), "{log}");
     assert!(elsewhere.received().is_empty());
     assert_eq!(leading.received().len(), 1);
+}
+
+#[test]
+fn the_status_tells_what_a_receiver_does_not_take() {
+    let folders = Folders::of("a", &version(0));
+    let dead = format!("http://{}/hook?key=hidden", port::free_port());
+    let taking = Receiver::start([]);
+    let text = |url: &str| {
+        let webhooks = [
+            webhook("it", url, "attempts = 300\n"),
+            webhook("well", &self::url(&taking), ""),
+        ];
+        config(&folders, &["a"], &webhooks)
+    };
+    let mut almanac = Almanac::start(&text(&dead));
+    let until = |almanac: &mut Almanac, is_so: &dyn Fn(&Value, &Value) -> bool| {
+        let begin = std::time::Instant::now();
+        loop {
+            let reply = http::get(almanac.program.address("admin"), "/status").unwrap();
+            let status: Value = serde_json::from_slice(&reply.body).unwrap();
+            let (it, well) = (&status["webhooks"][0], &status["webhooks"][1]);
+            assert_eq!((&it["name"], &well["name"]), (&"it".into(), &"well".into()));
+            if is_so(it, well) {
+                return status;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{status}");
+            std::thread::sleep(crate::support::program::STEP);
+        }
+    };
+    let status = until(&mut almanac, &|it, well| {
+        it["failures"].as_u64() > Some(1) && well["delivered"].is_string()
+    });
+    let (it, well) = (&status["webhooks"][0], &status["webhooks"][1]);
+    assert_eq!(
+        (&it["pending"], &it["delivered"]),
+        (&1.into(), &Value::Null)
+    );
+    assert!(it["last_error"].is_string(), "{it}");
+    assert_eq!(
+        (&well["pending"], &well["failures"], &well["last_error"]),
+        (&0.into(), &0.into(), &Value::Null)
+    );
+    assert!(!status.to_string().contains("hidden"), "{status}");
+    let admin = almanac.program.address("admin").to_string();
+    let told = Start::new(["status", "--admin", &admin]).run();
+    let told = told.stderr;
+    assert!(told.contains("webhook it: 1 event waits"), "{told}");
+    assert!(!told.contains("webhook well"), "{told}");
+
+    let receiver = Receiver::start([]);
+    almanac.reconfigure(&text(&url(&receiver)));
+    until(&mut almanac, &|it, _| {
+        let is_well = it["failures"] == 0 && it["last_error"].is_null();
+        is_well && it["pending"] == 0 && it["delivered"].is_string()
+    });
 }
 
 #[test]

@@ -17,6 +17,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
 
 use crate::snapshot::{Catalog, Catalogs, FleetStatus};
+use crate::webhooks::Webhooks;
 use status::Status;
 
 pub use status::Configuration;
@@ -30,6 +31,7 @@ struct Admin {
     configuration: watch::Receiver<Configuration>,
     cluster: Option<ClusterProblems>,
     fleet: Option<watch::Receiver<FleetStatus>>,
+    webhooks: Webhooks,
     metrics: PrometheusHandle,
 }
 
@@ -50,6 +52,7 @@ impl Admin {
             configuration,
             self.cluster_problems(),
             self.fleet(),
+            self.webhooks.status(),
         )
     }
 
@@ -64,6 +67,7 @@ pub fn router(
     configuration: watch::Receiver<Configuration>,
     cluster: Option<ClusterProblems>,
     fleet: Option<watch::Receiver<FleetStatus>>,
+    webhooks: Webhooks,
     metrics: PrometheusHandle,
 ) -> Router {
     let admin = Admin {
@@ -71,6 +75,7 @@ pub fn router(
         configuration,
         cluster,
         fleet,
+        webhooks,
         metrics,
     };
     Router::new()

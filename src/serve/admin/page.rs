@@ -9,7 +9,7 @@ use http::header::{
 };
 use maud::{DOCTYPE, Markup, html};
 
-use crate::serve::admin::status::{CatalogStatus, FleetDocument, Status};
+use crate::serve::admin::status::{CatalogStatus, FleetDocument, Status, WebhookDocument};
 use crate::serve::http::date;
 use crate::snapshot::{Damaged, PassHour, Repair, State};
 
@@ -118,6 +118,7 @@ fn render(status: &Status) -> Markup {
                         }
                     }
                     @if let Some(fleet) = &status.fleet { (replica(fleet)) }
+                    @if !status.webhooks.is_empty() { (webhooks(&status.webhooks)) }
                     h2 { "Catalogs" }
                     div.scroll role="region" aria-label="Catalogs" tabindex="0" {
                         table {
@@ -164,6 +165,36 @@ fn replica(fleet: &FleetDocument) -> Markup {
             @for (catalog, reason) in &fleet.waits { dt { (catalog) " waits" } dd { (reason) } }
             @for (task, times) in &fleet.panics {
                 dt { "Panicked and started again" } dd { (task) ", " (times) " times" }
+            }
+        }
+    }
+}
+
+/// What becomes of the events of each webhook.
+fn webhooks(webhooks: &[WebhookDocument]) -> Markup {
+    html! {
+        h2 { "Webhooks" }
+        div.scroll role="region" aria-label="Webhooks" tabindex="0" {
+            table {
+                thead { tr {
+                    @for title in ["Name", "Receiver", "Pending events", "Last delivery", "Failures", "Last error"] {
+                        th scope="col" { (title) }
+                    }
+                } }
+                tbody {
+                    @for webhook in webhooks {
+                        tr {
+                            th scope="row" { (webhook.name) }
+                            td { (webhook.receiver) }
+                            td { (webhook.pending) }
+                            td.time {
+                                @if let Some(time) = &webhook.delivered { (date(time)) } @else { "–" }
+                            }
+                            td { (webhook.failures) }
+                            td.reason { (webhook.last_error.as_deref().unwrap_or("–")) }
+                        }
+                    }
+                }
             }
         }
     }
@@ -278,10 +309,20 @@ mod tests {
             configuration: Configuration::read(None),
             cluster_problems: Arc::new(BTreeMap::from([problem])),
             fleet: None,
+            webhooks: vec![WebhookDocument {
+                name: "chat".to_owned(),
+                receiver: "https://hooks.example.com".to_owned(),
+                pending: 3,
+                delivered: None,
+                failures: 2,
+                last_error: Some("<gone>".to_owned()),
+            }],
             catalogs: Vec::new(),
         };
         let text = render(&status).into_string();
         for part in [
+            "<h2>Webhooks</h2>",
+            "<td>3</td><td class=\"time\">–</td><td>2</td><td class=\"reason\">&lt;gone&gt;</td>",
             "<dt>clustercatalogs</dt><dd>is &lt;forbidden&gt;</dd>",
             "<dt>Memory</dt><dd>3 MiB</dd>",
             "<dt>Connections</dt><dd>http 2</dd>",

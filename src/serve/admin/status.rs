@@ -10,6 +10,7 @@ use crate::name::CatalogName;
 use crate::serve::admin::process;
 use crate::snapshot::{Catalog, Catalogs, Damaged, FleetStatus, PassHour, Snapshot, State};
 use crate::store::{Counts, Encoding, Pass, RevisionId};
+use crate::webhooks::WebhookStatus;
 use fbc::problem::Problem;
 use fbc::text::display::shown;
 
@@ -36,6 +37,8 @@ pub(super) struct Status {
     /// The fleet, if this is a replica of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fleet: Option<FleetDocument>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) webhooks: Vec<WebhookDocument>,
     pub(super) catalogs: Vec<CatalogStatus>,
 }
 
@@ -59,6 +62,21 @@ pub(super) struct FleetDocument {
     pub(super) bucket_error: Option<String>,
     /// How many objects the bucket has lost.
     pub(super) lost_objects: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct WebhookDocument {
+    pub(super) name: String,
+    /// Scheme, host and port of its receiver.
+    pub(super) receiver: String,
+    /// How many events wait or are being sent.
+    pub(super) pending: usize,
+    /// When the receiver last took one, since the start.
+    pub(super) delivered: Option<String>,
+    /// How many attempts in a row failed.
+    pub(super) failures: u32,
+    /// The error of the last of them.
+    pub(super) last_error: Option<String>,
 }
 
 /// The state of the configuration.
@@ -173,6 +191,7 @@ impl Status {
         configuration: Configuration,
         cluster_problems: Arc<BTreeMap<String, String>>,
         fleet: Option<FleetStatus>,
+        webhooks: Vec<WebhookStatus>,
     ) -> Self {
         let catalogs = catalogs.all();
         Self {
@@ -191,6 +210,7 @@ impl Status {
             configuration,
             cluster_problems,
             fleet: fleet.map(FleetDocument::of),
+            webhooks: webhooks.into_iter().map(WebhookDocument::of).collect(),
             catalogs: (catalogs.iter())
                 .map(|one| CatalogStatus::of(one))
                 .collect(),
@@ -216,6 +236,19 @@ impl FleetDocument {
             error: status.error,
             lost_objects: status.lost,
             bucket_error: status.bucket_error,
+        }
+    }
+}
+
+impl WebhookDocument {
+    fn of(status: WebhookStatus) -> Self {
+        Self {
+            name: status.name.to_string(),
+            receiver: status.receiver,
+            pending: status.pending,
+            delivered: status.delivered.map(rfc3339),
+            failures: status.failures,
+            last_error: status.error,
         }
     }
 }

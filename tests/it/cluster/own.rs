@@ -240,6 +240,9 @@ fn nothing_is_written_beside_a_live_catalogd_until_it_releases_its_lease() {
     almanac.program.wait_for_log("a warning", warned);
     api.until(LEASES, OWN_LEASE, |lease| !lease.is_null());
     almanac.until_metrics("almanac_kubernetes_blocked_writes_total 1");
+    // Before that, the names of the catalogs are not known.
+    let taken = |log: &str| log.contains("the catalogs of the cluster are taken");
+    almanac.program.wait_for_log("the catalogs", taken);
     assert_eq!(almanac.all("a").status, 404);
     assert_eq!(status_writes(&api), 0);
     api.put(LEASES, catalogd_lease(""));

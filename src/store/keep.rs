@@ -137,6 +137,19 @@ impl Store {
         .await
     }
 
+    /// Makes a revision that is on the disk its catalog's current one: a start serves it.
+    /// [`Store::serve`] adds it to the history.
+    pub async fn make_current(&self, revision: &Revision) -> Result<(), StoreError> {
+        let (store, id, catalog) = (self.clone(), revision.id, revision.catalog.clone());
+        whole(async move {
+            let mut transaction = store.begin().await?;
+            make_current(&mut transaction, &catalog, id).await?;
+            let committed = transaction.commit().await;
+            committed.map_err(StoreError::sql("commit"))
+        })
+        .await
+    }
+
     /// Makes a revision that is on the disk its catalog's current one, and adds it to the
     /// history.
     pub async fn serve(&self, revision: &Revision) -> Result<(), StoreError> {

@@ -36,6 +36,8 @@ const READ_AGAIN: Duration = Duration::from_mins(1);
 struct Seen {
     /// The last change whose generations were read.
     change: Option<i64>,
+    /// The change that the last beat found: a smaller one is of an older database.
+    newest: i64,
     /// Of which tracks.
     tracks: Vec<TrackId>,
     /// Since when there are tracks that nobody follows.
@@ -166,6 +168,14 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
         membership.nudge();
         return Ok(());
     }
+    if beat.change < seen.newest {
+        seen.change = None;
+        tracing::warn!(
+            "the database of the fleet has gone back: what was published after that is published \
+             again by the next passes"
+        );
+    }
+    seen.newest = beat.change;
     membership.look(before, beat.now);
     // What follows may take long where there are many catalogs.
     membership.heard();

@@ -419,19 +419,17 @@ impl Track {
                 state.lease != Some(lease) || (state.pending.is_none() && state.is_settled())
             });
             let _ = tokio::time::timeout(INHERIT, quiet).await;
-            let (rest, until) = {
-                let state = state.borrow();
-                (state.rest(), state.rests_until)
-            };
-            if !rest.is_zero() {
-                rests(until);
+            let mut resting = None;
+            self.update(|state| resting = state.begin_rest());
+            if let Some((rest, until)) = resting {
+                rests(Some(until));
                 tracing::debug!(?rest, "the mount of another replica may be newer");
                 let _ = tokio::time::timeout(rest, self.lost(lease)).await;
             }
             if state.borrow().lease == Some(lease) {
                 return lease;
             }
-            if !rest.is_zero() {
+            if resting.is_some() {
                 rests(None);
             }
         }

@@ -42,7 +42,8 @@ pub(super) struct TrackState {
     pub(super) received: Option<Lease>,
     /// When this replica got it, if the fleet served something of it then.
     pub(super) taken_over: Option<Instant>,
-    /// The end of the time for which the source is left alone after that.
+    /// The end of the time for which the source is left alone after that, once whoever asks
+    /// it waits. Offline, nobody does.
     pub(super) rests_until: Option<SystemTime>,
     /// When passes here failed for reasons of this replica alone.
     pub(super) unfit: Option<Instant>,
@@ -80,9 +81,17 @@ impl TrackState {
         }
         self.lease = lease;
         self.taken_over = (lease.is_some() && self.turned.is_some()).then(Instant::now);
-        let rest = self.rest();
-        self.rests_until = (!rest.is_zero()).then(|| SystemTime::now() + rest);
+        self.rests_until = None;
         true
+    }
+
+    /// Leaves the source alone for as long as a new holder has to. Without a time that has
+    /// to pass, `None`.
+    pub(super) fn begin_rest(&mut self) -> Option<(Duration, SystemTime)> {
+        let rest = self.rest();
+        let until = (!rest.is_zero()).then(|| SystemTime::now() + rest);
+        self.rests_until = until;
+        until.map(|until| (rest, until))
     }
 
     /// Notes a new right to follow it. What failed under an earlier one says nothing of it.
@@ -262,14 +271,19 @@ mod tests {
         };
         assert_eq!(state.waiting(), None);
         assert!(state.set_lease(Some(testing::lease(1))));
+        // Offline, nobody waits to ask the source.
+        assert_eq!(state.waiting(), None);
+        assert!(state.begin_rest().is_some());
         let told = state.waiting().unwrap().to_string();
         assert!(told.contains("left alone until 2"), "{told}");
         assert!(state.set_lease(None));
         assert_eq!(state.waiting(), None);
         // It is over.
         assert!(state.set_lease(Some(testing::lease(2))));
+        assert!(state.begin_rest().is_some());
         state.taken_over = Instant::now().checked_sub(MOUNT);
         assert_eq!(state.waiting(), None);
+        assert_eq!(state.begin_rest(), None);
     }
 
     #[test]

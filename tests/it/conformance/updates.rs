@@ -32,6 +32,11 @@ fn fifty_updates_and_a_restart_change_no_recorded_answer() {
         }
     }
     for starts in 0..2 {
+        // Made when a processor is idle; until then answers are plain.
+        served.wait_for_status("sample", |status| {
+            let bytes = &status["revision"]["bytes"];
+            bytes["gzip"].is_u64() && bytes["segments"].is_u64()
+        });
         let asking = grpc_answers::differing(served.grpc);
         let mut differing = tokio::runtime::Runtime::new().unwrap().block_on(asking);
         differing.extend(http_answers::differing(&served));

@@ -80,6 +80,46 @@ fn generations_that_could_not_be_read_are_read_by_a_later_beat() {
     until_at(&mut replica, "a", &first.digest());
 }
 
+/// Its rows of replicas, leases and generations are those of then.
+#[test]
+fn a_restored_database_is_told_and_the_next_pass_publishes_again() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(2)
+    else {
+        return;
+    };
+    let dump = shared.postgres.dump();
+    let second = push(&upstream, "second");
+    until_all_at(&mut replicas, "a", &second.digest());
+    let published = format!(
+        "SELECT count(*) FROM revisions WHERE digest = '{}'",
+        second.digest()
+    );
+    shared.postgres.until(&published, "1");
+    shared.postgres.restore(&dump);
+    assert_eq!(shared.postgres.ask(&published), "0");
+    for replica in &mut replicas {
+        replica.program.wait_for_log("the restore", |log| {
+            log.contains("the database of the fleet has gone back")
+        });
+    }
+    shared.postgres.until(&published, "1");
+    until_all_at(&mut replicas, "a", &second.digest());
+    // Numbers that clients have seen are not given again.
+    let third = push(&upstream, "third");
+    until_all_at(&mut replicas, "a", &third.digest());
+    for replica in &mut replicas {
+        until("the end", || {
+            let status = status_of(replica);
+            status["behind"] == serde_json::json!([]) && status["waits"] == serde_json::json!({})
+        });
+    }
+}
+
 /// It would follow none of them, and they would pass them on to it again and again.
 #[test]
 fn a_replica_that_cannot_use_the_bucket_is_left_out_when_catalogs_are_shared_out() {

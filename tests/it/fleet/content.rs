@@ -6,19 +6,14 @@ use std::time::{Duration, Instant};
 use almanac::store::fleet::Collected;
 
 use super::{
-    Following, REPOSITORY, Shared, collect, image_of, push, replicas, status_of, tag, until,
+    Following, REPOSITORY, Shared, collect, image_of, push, replicas, status_of, tag, text, until,
     until_all_at, until_at,
 };
 use crate::support::almanac::{Almanac, LONG_PATIENCE, catalog, following};
-use crate::support::catalog::{Catalog, Format};
 use crate::support::http::get;
 use crate::support::postgres;
 use crate::support::program::PATIENCE;
 use crate::support::upstream::Upstream;
-
-fn text(package: &str) -> String {
-    Catalog::one(package).text(Format::JsonLines)
-}
 
 /// A client follows the tag at one replica and pulls by digest at another, as it does
 /// behind a balancer, while the catalog changes.

@@ -24,7 +24,7 @@ use images::digest::Digest;
 use serde_json::Value;
 
 use crate::support::almanac::{Almanac, LONG_PATIENCE, following};
-use crate::support::catalog::Catalog;
+use crate::support::catalog::{Catalog, Format};
 use crate::support::http::get;
 use crate::support::image::{Built, Image};
 use crate::support::objects::{KEY, ObjectStore};
@@ -132,6 +132,11 @@ impl Following {
 /// The image of a catalog with this package.
 fn image_of(package: &str) -> Built {
     Image::of_catalog(&Catalog::one(package)).build()
+}
+
+/// Its lines.
+fn text(package: &str) -> String {
+    Catalog::one(package).text(Format::JsonLines)
 }
 
 /// Makes this the image of the catalog `a`.

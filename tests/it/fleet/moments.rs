@@ -6,7 +6,7 @@ use almanac::store::fleet::{Generation, GenerationId};
 
 use super::{
     Following, HOLDER, REPOSITORY, Shared, collect, credentials, fleet, push, replicas, status_of,
-    until, until_at, until_waiting,
+    text, until, until_at, until_waiting,
 };
 use crate::support::almanac::{Almanac, following};
 use crate::support::postgres;
@@ -82,6 +82,14 @@ fn a_replica_that_is_cut_off_from_the_database_hears_of_the_moment_in_the_bucket
     far.program.wait_for_log("the moment in the bucket", |log| {
         log.contains("the bucket tells when to turn")
     });
+    // A start serves what clients saw, whatever is away. A moment later, as the disk may be
+    // slow.
+    shared.objects.kill();
+    std::thread::sleep(LATE);
+    far.program.kill9();
+    far.program.restart();
+    until("what is stored", || far.all("a").status == 200);
+    assert_eq!(far.all("a").text(), text("second"));
 }
 
 /// The holder may die once the database has the moment.

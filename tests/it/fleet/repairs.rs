@@ -5,14 +5,11 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::{Following, REPOSITORY, push, replicas, status_of, until, until_all_at, until_waiting};
+use super::{
+    Following, REPOSITORY, push, replicas, status_of, text, until, until_all_at, until_waiting,
+};
 use crate::support::almanac::{Almanac, LONG_PATIENCE, following};
-use crate::support::catalog::{Catalog, Format};
 use crate::support::http::get;
-
-fn text(package: &str) -> String {
-    Catalog::one(package).text(Format::JsonLines)
-}
 
 /// Opens a stored file, which is read-only. In place: the replica has mapped it, and
 /// a cut file would end it.

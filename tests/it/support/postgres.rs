@@ -1,6 +1,7 @@
 //! Debian's `PostgreSQL`, in a folder of its own.
 
 use std::fs::{self, Permissions};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
@@ -123,6 +124,33 @@ impl Postgres {
             assert!(!late, "waiting for {wanted} of {statement}, it is {found}");
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// The statements that bring back what it has now.
+    pub(crate) fn dump(&self) -> String {
+        let dumped = command("pg_dump")
+            .args(["--clean", "--if-exists", "--dbname"])
+            .arg(self.url())
+            .output()
+            .unwrap();
+        assert!(dumped.status.success(), "{dumped:?}");
+        String::from_utf8(dumped.stdout).unwrap()
+    }
+
+    /// Brings that back, beside clients that go on.
+    pub(crate) fn restore(&self, dump: &str) {
+        let mut restoring = Command::new("psql")
+            .args(["--no-psqlrc", "--quiet", "--single-transaction"])
+            .args(["--set", "ON_ERROR_STOP=1"])
+            .arg(self.url())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stdin = restoring.stdin.take().unwrap();
+        stdin.write_all(dump.as_bytes()).unwrap();
+        drop(stdin);
+        assert!(restoring.wait().unwrap().success());
     }
 
     /// Ends the server, which is this test's alone, without a chance to tidy up.

@@ -55,6 +55,8 @@ struct Receiver {
     /// The failure that was logged, and when, until there is none.
     failure: Option<(&'static str, Instant)>,
     /// Whether a start would serve what clients see.
+    is_kept: bool,
+    /// Whether that is in the history, too.
     is_recorded: bool,
     /// Brings images that others have shown while this replica was away.
     bringing: Option<AbortOnDropHandle<()>>,
@@ -86,6 +88,7 @@ pub async fn receive(
         turning: Pauses::default(),
         preparing: Pauses::default(),
         failure: None,
+        is_kept: true,
         is_recorded: true,
         bringing: None,
         outlines: None,
@@ -108,6 +111,9 @@ pub async fn receive(
         }
     };
     receiving.instrument(span).await;
+    if let Err(error) = receiver.keep_shown().await {
+        tracing::warn!(catalog = %receiver.followed.name, %error, "a start serves an older revision");
+    }
     receiver.track.close();
 }
 
@@ -211,7 +217,9 @@ impl Receiver {
             self.show();
             let late = moment.elapsed();
             tracing::debug!(generation = turned.id.number, ?late, "turned");
-            self.is_recorded = false;
+            (self.is_kept, self.is_recorded) = (false, false);
+            // Before anything that waits for others. Recording tells a failure.
+            let _ = self.keep_shown().await;
             let announced = self.announced.take_if(|(id, _)| *id == turned.id);
             fleet_metrics::turned(announced.map_or(begun, |(_, since)| since).elapsed());
             if before.is_none_or(|before| before + 1 < turned.id.number) {

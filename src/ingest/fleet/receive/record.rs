@@ -1,4 +1,4 @@
-//! Makes what clients see what a start serves.
+//! Makes what clients see what a start serves, and adds it to the history.
 
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
@@ -8,11 +8,28 @@ use crate::ingest::fleet::moments::unless_turned;
 use crate::ingest::fleet::receive::Receiver;
 use crate::ingest::fleet::track_state::TrackState;
 use crate::ingest::{history, pass_events};
+use crate::store::StoreError;
 use crate::store::fleet::FleetError;
 
 impl Receiver {
-    /// Makes what clients see what a start serves.
+    /// Makes what clients see what a start serves: at once, and without the database.
+    pub(super) async fn keep_shown(&mut self) -> Result<(), StoreError> {
+        let Some(shown) = self.shown.as_ref().filter(|_| !self.is_kept) else {
+            return Ok(());
+        };
+        let (store, revision) = (&self.context.store, &shown.revision);
+        store.make_current(revision).await?;
+        let own_image = shown.image.as_ref();
+        if let Some(image) = own_image.filter(|image| image.revision == revision.id) {
+            store.record_image(revision.id, &image.record).await?;
+        }
+        self.is_kept = true;
+        Ok(())
+    }
+
+    /// Adds what clients see to the history, after what was missed.
     pub(super) async fn record(&mut self, state: &TrackState) -> Result<(), FleetError> {
+        self.keep_shown().await?;
         let Some(shown) = self.shown.as_ref().filter(|_| !self.is_recorded) else {
             return Ok(());
         };
@@ -28,10 +45,6 @@ impl Receiver {
         };
         missed?;
         store.serve(revision).await?;
-        let own_image = shown.image.as_ref();
-        if let Some(image) = own_image.filter(|image| image.revision == revision.id) {
-            store.record_image(revision.id, &image.record).await?;
-        }
         history::trim(&self.context, revision).await;
         self.is_recorded = true;
         let catalog = revision.catalog.clone();

@@ -86,8 +86,7 @@ pub async fn run(
     publisher.remember(store.catalogs().await.context("cannot read the store")?);
     let images = Images::default();
     let stopping = CancellationToken::new();
-    let connections = TaskTracker::new();
-    let followers = TaskTracker::new();
+    let (connections, followers) = (TaskTracker::new(), TaskTracker::new());
     let cluster = ClusterReader::connect(&config, &catalogs, &followers, &stopping);
     let cluster = Box::pin(cluster).await?;
     let complete = cluster.complete(&config);
@@ -113,8 +112,7 @@ pub async fn run(
         stopping: stopping.clone(),
     };
     let membership = context.membership.clone();
-    let retry_now = context.retry_now.clone();
-    let webhooks = context.webhooks.clone();
+    let (retry_now, webhooks) = (context.retry_now.clone(), context.webhooks.clone());
     let mut manager = CatalogManager::new(shared, context, complete.registries.clone());
     // Boxed: its state is large.
     Box::pin(start_catalogs(&mut manager, &config, &complete, prepared)).await?;

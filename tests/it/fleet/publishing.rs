@@ -371,14 +371,14 @@ fn a_catalog_is_handed_over_to_a_replica_that_follows_two_fewer() {
             let taker = holder.fleet.find_taker(holder.me, &tracks, mine);
             taker.await.unwrap()
         };
-        let taken = Some((lease, other.me));
+        let expected = Some((lease, other.me));
         assert_eq!(taker(1).await, None);
-        assert_eq!(taker(2).await, taken);
+        assert_eq!(taker(2).await, expected);
         // What failed here may fail there as well.
         shared.postgres.ask("UPDATE leases SET given_up = 1");
         assert_eq!(taker(2).await, None);
         shared.postgres.ask("UPDATE leases SET given_up = 0");
-        assert_eq!(taker(2).await, taken);
+        assert_eq!(taker(2).await, expected);
 
         holder.fleet.hand_over(lease, other.me).await.unwrap();
         let beat = other.fleet.beat(other.me, true, false, &tracks).await;

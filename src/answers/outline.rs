@@ -197,6 +197,12 @@ impl ChannelOutline {
     }
 }
 
+/// The beginning of a kept message that was longer, and what tells of the rest.
+pub(super) fn shortened(kept: &str) -> Option<(&str, &str)> {
+    let (end, _) = kept.char_indices().nth(MAX_MESSAGE)?;
+    Some(kept.split_at(end))
+}
+
 /// A message of bounded length. The digits at the end of a longer one tell of changes behind
 /// its beginning.
 fn cut(message: &str) -> String {

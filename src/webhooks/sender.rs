@@ -69,7 +69,12 @@ impl Webhooks {
         for receiver in receivers {
             let name = receiver.webhook.name.clone();
             let known = old.remove(&name).inspect(|known| {
-                known.receiver.send_replace(receiver.clone());
+                known.receiver.send_if_modified(|active| {
+                    // A wait ends for new settings only.
+                    let is_new = active.webhook != receiver.webhook;
+                    *active = receiver.clone();
+                    is_new
+                });
             });
             let new = known.unwrap_or_else(|| {
                 let (receiver, current) = watch::channel(receiver);

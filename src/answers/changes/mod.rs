@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::answers::outline::{BundleOutline, ChannelOutline, Outline, PackageOutline};
+use crate::answers::outline::{BundleOutline, ChannelOutline, Outline, PackageOutline, shortened};
 
 pub use atom::{FeedEntry, feed};
 pub use text::{in_words, markdown, sentence, summary, text};
@@ -326,13 +326,9 @@ impl Changes {
 /// Whether two messages are the same, as far as they tell. In outlines of an earlier version,
 /// a long one has no digits at its end.
 fn is_same(before: &str, after: &str) -> bool {
-    let beginning = |message: &str| {
-        let split = message.rsplit_once('…');
-        split.map(|(start, end)| (start.len(), end.is_empty()))
-    };
-    match (beginning(before), beginning(after)) {
-        (Some((one, is_bare)), Some((other, is_other_bare))) => {
-            one == other && is_bare != is_other_bare && before[..one] == after[..other]
+    match (shortened(before), shortened(after)) {
+        (Some((one, rest)), Some((other, other_rest))) if (rest == "…") != (other_rest == "…") => {
+            one == other
         }
         _ => before == after,
     }

@@ -163,9 +163,22 @@ impl History {
         catalog: &CatalogName,
         most: u32,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        let query = "SELECT * FROM history WHERE catalog = ? ORDER BY revision DESC LIMIT ?";
-        let query = sqlx::query(query).bind(catalog.as_str()).bind(most);
-        self.entries(query).await
+        self.older(catalog, None, most).await
+    }
+
+    /// The same of revisions before this one.
+    pub async fn older(
+        &self,
+        catalog: &CatalogName,
+        than: Option<RevisionId>,
+        most: u32,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        let query = sqlx::query(
+            "SELECT * FROM history WHERE catalog = ? AND revision < ? ORDER BY revision DESC LIMIT ?",
+        );
+        let than = than.map_or(i64::MAX, |than| than.0);
+        self.entries(query.bind(catalog.as_str()).bind(than).bind(most))
+            .await
     }
 
     async fn newest(&self, catalog: &CatalogName) -> Result<Option<HistoryEntry>, StoreError> {

@@ -78,7 +78,8 @@ pub(super) async fn revisions(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["limit", "continue", "fields"];
     let work = |query: &ParsedQuery, reading: &Reading| {
         let history = &reading.all(&query.snapshot)?[..];
-        let page = query.parameters.page(Content::of(&query.snapshot))?;
+        let newest = history.first().map(|newest| newest.revision);
+        let page = query.parameters.page(Content::of_history(newest))?;
         QueryResponse::list(page, history.len(), REVISION, |at| {
             json(&record(&history[at], history))
         })

@@ -7,6 +7,7 @@ use crate::answers::rest::records::percent_encoded;
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::query::unescape;
 use crate::snapshot::Snapshot;
+use crate::store::RevisionId;
 use ::images::digest::{Digest, Hasher};
 
 /// The default page size, and the largest.
@@ -252,6 +253,12 @@ impl Content {
             }
         }
         Self::cut(&hasher.finish())
+    }
+
+    /// A history whose newest revision is this one: others may have the same content.
+    pub(super) fn of_history(newest: Option<RevisionId>) -> Self {
+        let newest = newest.map(|newest| newest.to_string());
+        Self::cut(&Digest::of(newest.unwrap_or_default().as_bytes()))
     }
 
     fn cut(digest: &Digest) -> Self {

@@ -14,6 +14,8 @@ use ::images::digest::Digest;
 
 /// How long a request may read the history.
 const LONGEST: Duration = Duration::from_secs(10);
+/// How long it may look for updates with what is asked for behind as many as are wanted.
+const LONGER: Duration = Duration::from_secs(2);
 
 /// Reads the history on a worker: the database has two connections, and passes need
 /// them too.
@@ -71,46 +73,67 @@ impl Reading {
     /// All rows, the served revision first, without changes.
     pub(super) fn all(&self, snapshot: &Snapshot) -> Result<Vec<HistoryEntry>, Problem> {
         let history = snapshot.history();
-        self.rows(snapshot, history.list(&snapshot.revision().catalog))
+        let mut rows = self.read(history.list(&snapshot.revision().catalog))?;
+        drop_unserved(&mut rows, &snapshot.revision().content);
+        Ok(rows)
     }
 
-    /// The changes of the last `most` updates, the newest first.
+    /// The last `most` updates that changed what is asked for, the newest first.
     pub(in crate::serve::http) fn updates(
         &self,
         snapshot: &Snapshot,
         most: u32,
         wanted: Wanted<'_>,
     ) -> Result<Vec<Update>, Problem> {
-        let history = snapshot.history();
-        let reading = history.latest(&snapshot.revision().catalog, most + 1);
-        let mut rows = self.rows(snapshot, reading)?.into_iter().peekable();
+        let (history, catalog) = (snapshot.history(), &snapshot.revision().catalog);
+        let mut rows = most.saturating_add(1);
+        let begun = Instant::now();
         let mut updates = Vec::new();
         // The outline before one update is the one after the next.
         let mut read = None;
-        while let Some(entry) = rows.next() {
-            // Asked first, since outlines take time.
-            let is_new = wanted.since.is_none_or(|since| entry.committed >= since);
-            if let Some(before) = rows.peek().filter(|_| is_new) {
-                updates.extend(self.update(snapshot, (entry, before), wanted, &mut read)?);
+        // The update whose revision before is the next row.
+        let mut update: Option<HistoryEntry> = None;
+        loop {
+            let than = update.as_ref().map(|update| update.revision);
+            let mut older = self.read(history.older(catalog, than, rows))?;
+            let is_last = older.len() < rows as usize;
+            if than.is_none() {
+                drop_unserved(&mut older, &snapshot.revision().content);
             }
+            for before in older {
+                // Asked first, since outlines take time.
+                let is_new = |update: &HistoryEntry| {
+                    wanted.since.is_none_or(|since| update.committed >= since)
+                };
+                if let Some(update) = update.take_if(|update| is_new(update)) {
+                    updates.extend(self.update(snapshot, (update, &before), wanted, &mut read)?);
+                }
+                if updates.len() >= most as usize {
+                    return Ok(updates);
+                }
+                update = Some(before);
+            }
+            let is_old =
+                |update: &HistoryEntry| wanted.since.is_some_and(|since| update.committed < since);
+            // Only the first rows are read whatever that takes.
+            if is_last || update.as_ref().is_none_or(is_old) || begun.elapsed() > LONGER {
+                return Ok(updates);
+            }
+            rows = rows.saturating_mul(4);
         }
-        Ok(updates)
     }
 
-    fn rows(
+    fn read(
         &self,
-        snapshot: &Snapshot,
         reading: impl Future<Output = Result<Vec<HistoryEntry>, StoreError>>,
     ) -> Result<Vec<HistoryEntry>, Problem> {
         let left = self.until.saturating_duration_since(Instant::now());
         let reading = async { tokio::time::timeout(left, reading).await };
         let read = self.runtime.block_on(reading).map_err(|_| too_long())?;
-        let mut rows = read.map_err(|error| {
+        read.map_err(|error| {
             tracing::error!(%error, "the history cannot be read");
             Problem::internal()
-        })?;
-        drop_unserved(&mut rows, &snapshot.revision().content);
-        Ok(rows)
+        })
     }
 
     /// An update, if it changed anything that is asked for.

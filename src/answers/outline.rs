@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use ::images::digest::{Digest, Hasher};
 use fbc::document::Blobs;
 use fbc::graph::{Channel, Graph, Package};
-use fbc::problem::Problem;
+use fbc::problem::{Code, Problem};
 
 /// The format of stored outlines. Those of another format are not read.
 pub const OUTLINE_FORMAT: u32 = 1;
@@ -101,6 +101,31 @@ impl Outline {
         }
         outline
     }
+}
+
+impl Outline {
+    /// Whether it tells of problems that do not follow from the content.
+    pub fn has_problems_of_files(&self) -> bool {
+        let mut codes = self.problems.values().flat_map(BTreeMap::keys);
+        codes.any(|code| is_of_file(code))
+    }
+
+    /// Takes the problems of files of another outline, as far as this one does not tell of them.
+    pub fn take_problems_of_files(&mut self, other: &Self) {
+        for (package, codes) in &other.problems {
+            for (code, count) in codes {
+                if is_of_file(code) {
+                    let codes = self.problems.entry(package.clone()).or_default();
+                    codes.entry(code.clone()).or_insert(*count);
+                }
+            }
+        }
+    }
+}
+
+fn is_of_file(code: &str) -> bool {
+    let mut codes = Code::ALL.iter();
+    codes.any(|one| one.is_of_file() && one.as_str() == code)
 }
 
 fn package(

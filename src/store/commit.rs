@@ -14,7 +14,7 @@ use crate::store::history::{self, PreparedOutline};
 use crate::store::images::{self, Image};
 use crate::store::record::{self, RECORD, Record};
 use crate::store::revision::{
-    Counts, NewRevisionNumber, PastRevision, Revision, RevisionId, SourceIdentity,
+    Counts, NewRevisionNumber, OutlineName, PastRevision, Revision, RevisionId, SourceIdentity,
 };
 use crate::store::revisions::{insert_blobs, record_catalog, revision_exists};
 use crate::store::sql::{self, seconds, signed, time, whole};
@@ -103,7 +103,7 @@ impl Store {
         // Beside each other: both wait for the disk.
         let (synced, outline) = tokio::join!(
             self.sync_blobs(new.blobs),
-            self.outline(&mut finished, new.catalog, None),
+            self.outline(&mut finished, (new.catalog, new.digest), None),
         );
         synced?;
         let outline = outline?;
@@ -135,7 +135,7 @@ impl Store {
         let NewRevisionNumber { id, modified } = number;
         let dates = self.dates(&finished, new.catalog, modified).await?;
         self.sync_blobs(new.blobs).await?;
-        self.keep_new_outline(&mut finished).await?;
+        self.keep_new_outline(&mut finished, new.digest).await?;
         let pending = Pending {
             wanted: Some(id),
             ..Pending::new(finished, new, dates)
@@ -156,15 +156,22 @@ impl Store {
     }
 
     /// Keeps the outline of a revision that is not served yet.
-    pub(super) async fn keep_new_outline(&self, finished: &mut Finished) -> Result<(), StoreError> {
+    pub(super) async fn keep_new_outline(
+        &self,
+        finished: &mut Finished,
+        source: Digest,
+    ) -> Result<(), StoreError> {
         let Some(outline) = finished.outline.take() else {
             return Ok(());
         };
-        let (data, content) = (self.folder.clone(), finished.content);
+        let (data, history) = (self.folder.clone(), self.history());
+        let content = finished.content;
         let kept = blocking("write in", data.to_path_buf(), move |data| {
+            let name = OutlineName { content, source };
+            let outline = history.completed(&name, outline);
             let file = history::encode_outline(&outline);
             let file = file.map_err(DiskError::at("write in", data))?;
-            history::keep_outline(data, &content, &file)
+            history::keep_outline(data, &name, &file)
         });
         Ok(kept.await?)
     }
@@ -200,13 +207,17 @@ impl Store {
     pub(super) async fn outline(
         &self,
         finished: &mut Finished,
-        catalog: &CatalogName,
-        previous: Option<Digest>,
+        (catalog, source): (&CatalogName, Digest),
+        previous: Option<OutlineName>,
     ) -> Result<Option<PreparedOutline>, StoreError> {
         let Some(outline) = finished.outline.take() else {
             return Ok(None);
         };
-        let prepared = self.prepare_outline(catalog, outline, previous);
+        let name = OutlineName {
+            content: finished.content,
+            source,
+        };
+        let prepared = self.prepare_outline(catalog, (name, outline), previous);
         Ok(Some(prepared.await?))
     }
 

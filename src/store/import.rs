@@ -89,8 +89,9 @@ impl Store {
             self.number(catalog, &mut ids, &mut next, &mut taken)
                 .await?;
             let past = self.prepare_past(catalog, &past).await?;
-            let last = past.last().map(|(past, _)| past.published.content);
-            let outline = self.outline(&mut import.finished, catalog, last).await?;
+            let last = past.last().map(|(past, _)| past.published.outline());
+            let of = (catalog, import.new.digest);
+            let outline = self.outline(&mut import.finished, of, last).await?;
             pending.push(Pending {
                 outline,
                 past,

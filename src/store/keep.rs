@@ -115,7 +115,7 @@ impl Store {
         id: RevisionId,
         (modified, committed): (SystemTime, i64),
     ) -> Result<(), StoreError> {
-        self.keep_new_outline(&mut finished).await?;
+        self.keep_new_outline(&mut finished, new.digest).await?;
         let dates = Dates {
             modified: seconds(modified),
             committed,
@@ -154,15 +154,15 @@ impl Store {
     /// history.
     pub async fn serve(&self, revision: &Revision) -> Result<(), StoreError> {
         let path = self.revision_folder(revision.id).join(RECORD);
-        let (history, content) = (self.history(), revision.content);
+        let (history, name) = (self.history(), revision.outline());
         let found = blocking("read", path, move |path| {
             let record = record::read::<Record<'static>>(path)?;
-            Ok((record, history.outline(&content)))
+            Ok((record, history.outline(&name)))
         });
         let (record, outline) = found.await?;
         let outline = match outline {
             Some(outline) => {
-                let prepared = self.prepare_outline(&revision.catalog, outline, None);
+                let prepared = self.prepare_outline(&revision.catalog, (name, outline), None);
                 Some(prepared.await?)
             }
             None => None,

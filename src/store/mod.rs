@@ -15,7 +15,7 @@
 //!   revisions/<id>/all.gz         metas.jsonl compressed, made later
 //!   revisions/<id>/all.zst        the same
 //!   revisions/<id>/groups.bin     where parts of all.gz lie, for the next revision
-//!   outlines/<hex>.<format>.zst   names and digests of a content, for its history
+//!   outlines/<hex>.<format>.zst   names and digests of a revision, for the history
 //! ```
 //!
 //! Files are written under a temporary name in the same file system, synced
@@ -84,7 +84,7 @@ pub use output::Output;
 pub use passes::{Outcome, Pass};
 pub use pieces::{Part, PieceKey, Pieces, Program, Record as PieceRecord};
 pub use revision::{
-    Counts, FileSum, NewRevisionNumber, PastRevision, Published, Revision, RevisionId,
+    Counts, FileSum, NewRevisionNumber, OutlineName, PastRevision, Published, Revision, RevisionId,
     SourceIdentity,
 };
 pub use revision_files::{FILES, Files, PIECES};

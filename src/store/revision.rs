@@ -79,6 +79,32 @@ pub struct Published {
     pub counts: Counts,
 }
 
+/// The name of a revision's outline. Equal content may come from files with other problems, so
+/// it is of the source, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OutlineName {
+    /// The digest of the content.
+    pub content: Digest,
+    /// The digest that the source was at.
+    pub source: Digest,
+}
+
+impl fmt::Display for OutlineName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.content, self.source)
+    }
+}
+
+impl Published {
+    /// The name of its outline.
+    pub fn outline(&self) -> OutlineName {
+        OutlineName {
+            content: self.content,
+            source: self.digest,
+        }
+    }
+}
+
 /// A revision of before in the history of another store.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PastRevision {

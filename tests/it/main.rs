@@ -63,6 +63,7 @@ mod pages;
 mod plain_yaml;
 mod policy;
 mod probe;
+mod problems_in_history;
 mod properties;
 mod proto;
 mod pulls;

@@ -343,6 +343,28 @@ fn an_event_for_a_dead_receiver_is_sent_to_the_new_url_after_a_reload() {
     almanac.until_metrics("almanac_webhook_pending_events{webhook=\"it\"} 0");
 }
 
+#[test]
+fn a_reload_without_new_settings_ends_no_wait() {
+    let folders = Folders::of("a", &version(0));
+    let wait = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 3600\r\n";
+    let busy = Receiver::start([Answer::Head(wait.to_owned())]);
+    let text = |more: &str| {
+        let webhooks = [webhook("it", &url(&busy), more)];
+        config(&folders, &["a"], &webhooks)
+    };
+    let mut almanac = Almanac::start(&text(""));
+    almanac
+        .program
+        .wait_for_log("a failed attempt", |log| log.contains("is sent again"));
+    for number in 0..3 {
+        almanac.reconfigure(&format!("{}# {number}\n", text("")));
+    }
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert_eq!(busy.received().len(), 1);
+    almanac.reconfigure(&text("attempts = 20\n"));
+    assert_eq!(busy.until(2).len(), 2);
+}
+
 /// Runs `almanac webhook test` with a configuration.
 fn test(config: &str, names: &[&str]) -> Finished {
     let folder = tempfile::tempdir().unwrap();

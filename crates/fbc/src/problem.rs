@@ -99,6 +99,21 @@ macro_rules! codes {
                 match self { $(Self::$name => $text,)* }
             }
 
+            /// Whether such a problem belongs to a file and not to what is read from it: equal
+            /// content may come from files with other ones.
+            pub fn is_of_file(self) -> bool {
+                matches!(
+                    self,
+                    Self::FileUnreadable
+                        | Self::DocumentNotObject
+                        | Self::DocumentDuplicateKey
+                        | Self::DocumentKeyNotString
+                        | Self::DocumentIgnored
+                        | Self::DocumentEmpty
+                        | Self::SchemaMissing
+                )
+            }
+
             /// The documentation of the code: a short sentence.
             pub fn title(self) -> &'static str {
                 match self { $(Self::$name => concat!($($title),+),)* }.trim_start()

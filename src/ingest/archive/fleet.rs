@@ -379,9 +379,9 @@ impl FleetWork<'_> {
         let past = entries.iter().map(HistoryEntry::past);
         let past = past.filter(|past| Some(past.id) > known && past.id < revision.id);
         let past: Vec<_> = past.collect();
-        let contents = past.iter().map(|past| past.published.content);
-        let contents: Vec<_> = contents.collect();
-        let outlines = || self.fleet.share_outlines(store, contents.clone());
+        let names = past.iter().map(|past| past.published.outline());
+        let names: Vec<_> = names.collect();
+        let outlines = || self.fleet.share_outlines(store, names.clone());
         let outlines = self.upload(outlines).await?;
         Ok(Ready {
             lease: *lease,

@@ -181,7 +181,7 @@ async fn history(
     let reading = tokio::task::spawn_blocking(move || {
         let carried = entries.iter().rev().map(|entry| CarriedPast {
             past: entry.past(),
-            outline: outline(&history.path(&entry.content)),
+            outline: outline(&history.path(&entry.outline())),
         });
         carried.collect()
     });
@@ -206,7 +206,7 @@ fn open_outlines(store: &Store, carried: &mut CarriedRevision, open: &mut OpenBl
         let Some(blob) = &one.outline else {
             continue;
         };
-        match File::open(history.path(&one.past.published.content)) {
+        match File::open(history.path(&one.past.published.outline())) {
             Ok(file) => {
                 let part = (file, blob.clone(), carried.catalog.clone());
                 open.entry(blob.digest).or_insert(part);

@@ -22,7 +22,7 @@ use crate::ingest::stages::StageTracker;
 use crate::name::CatalogName;
 use crate::store::{
     BlobPin, CacheLimits, Counts, DiskError, Finished, Image, ImageKind, Import, NewRevision,
-    RevisionId, SourceIdentity, Store, time_of_unix,
+    OutlineName, RevisionId, SourceIdentity, Store, time_of_unix,
 };
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;
@@ -287,10 +287,10 @@ fn bring(
         let Some(digest) = name.strip_prefix(BLOBS).and_then(digest_named) else {
             continue;
         };
-        if let Some(contents) = outlines.remove(&digest) {
+        if let Some(names) = outlines.remove(&digest) {
             let bytes = outline(&mut entry, archive, digest)?;
-            for content in contents {
-                store.keep_outline(&content, &bytes)?;
+            for name in names {
+                store.keep_outline(&name, &bytes)?;
             }
         }
         if wanted.remove(&digest).is_none() {
@@ -318,13 +318,13 @@ fn bring(
     Ok(pins)
 }
 
-/// The blobs that are outlines, each with the contents that it is of.
+/// The blobs that are outlines, each with its names.
 fn outlines(
     archive: &Path,
     new: &[CarriedRevision],
     blobs: &BTreeMap<Digest, u64>,
-) -> Result<BTreeMap<Digest, Vec<Digest>>, ArchiveError> {
-    let mut outlines: BTreeMap<Digest, Vec<Digest>> = BTreeMap::new();
+) -> Result<BTreeMap<Digest, Vec<OutlineName>>, ArchiveError> {
+    let mut outlines: BTreeMap<Digest, Vec<OutlineName>> = BTreeMap::new();
     for carried in new {
         for one in &carried.history {
             let Some(outline) = &one.outline else {
@@ -337,8 +337,8 @@ fn outlines(
                     catalog: carried.catalog.clone(),
                 });
             }
-            let contents = outlines.entry(outline.digest).or_default();
-            contents.push(one.past.published.content);
+            let names = outlines.entry(outline.digest).or_default();
+            names.push(one.past.published.outline());
         }
     }
     Ok(outlines)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
@@ -43,6 +44,8 @@ struct Inner {
     retry_now: watch::Sender<()>,
     /// How many objects the bucket has lost.
     lost: watch::Sender<i64>,
+    /// Whether the bucket takes no moments.
+    lacks_moments: AtomicBool,
 }
 
 /// A catalog in the fleet. Cheap to clone.
@@ -76,6 +79,7 @@ impl Membership {
             standing: Mutex::default(),
             retry_now,
             lost: watch::Sender::new(0),
+            lacks_moments: AtomicBool::new(false),
         }))
     }
 
@@ -251,6 +255,11 @@ impl Membership {
         let mut tracks = self.tracks();
         tracks.retain(|(_, state)| !state.borrow().is_settled());
         tracks.into_iter().map(|(key, _)| key).collect()
+    }
+
+    /// Notes whether the bucket takes no moments, and returns whether that is new.
+    pub(super) fn set_lacks_moments(&self, lacks: bool) -> bool {
+        self.0.lacks_moments.swap(lacks, Ordering::Relaxed) != lacks
     }
 
     /// Those of some catalogs whose current revision has not come to this replica.

@@ -10,10 +10,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::membership::{Membership, Track};
 use crate::ingest::fleet::track_state::TrackState;
 use crate::name::CatalogName;
-use crate::store::fleet::{Fleet, Generation};
+use crate::store::fleet::{Fleet, FleetError, Generation};
 
 /// A replica that awaits a moment beats every half second. After so long without an answer it
 /// reads the bucket: a moment is set 1.5 seconds ahead, so there is time for the read.
@@ -35,18 +36,38 @@ const AT_ONCE: usize = 16;
 /// dies now.
 pub(super) fn tell(membership: &Membership, generation: &Generation, flips: i64) {
     let (membership, generation) = (membership.clone(), generation.clone());
-    let telling = async move { write(membership.fleet(), &generation, flips).await };
+    let telling = async move {
+        let written = write(membership.fleet(), &generation, flips).await;
+        let is_news = membership.set_lacks_moments(written.is_err());
+        match written {
+            Ok(()) if is_news => tracing::info!("the bucket takes the moments of changes again"),
+            Ok(()) => {}
+            Err(error) => {
+                fleet_metrics::failed(&error);
+                if is_news {
+                    tracing::warn!(
+                        %error,
+                        "the bucket does not take the moment of a change: should the database \
+                         die during one, replicas may show it later than others"
+                    );
+                }
+            }
+        }
+    };
     tokio::spawn(telling.in_current_span());
 }
 
 /// Writes a moment to the bucket, unless that takes long.
-pub(super) async fn write(fleet: &Fleet, generation: &Generation, flips: i64) {
-    let told = fleet.tell_moment(generation, flips);
-    match tokio::time::timeout(LONGEST, told).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "the bucket does not have the moment"),
-        Err(_) => tracing::debug!("the bucket takes too long to store the moment"),
-    }
+pub(super) async fn write(
+    fleet: &Fleet,
+    generation: &Generation,
+    flips: i64,
+) -> Result<(), FleetError> {
+    let told = tokio::time::timeout(LONGEST, fleet.tell_moment(generation, flips));
+    told.await.unwrap_or(Err(FleetError::NoAnswer {
+        of: "the bucket",
+        after: LONGEST,
+    }))
 }
 
 /// Reads moments in the bucket whenever the database is silent, until it is stopped.

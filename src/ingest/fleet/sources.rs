@@ -24,8 +24,11 @@ impl Track {
             tracks.retain(|((catalog, _), _)| sources.contains(catalog));
             // At first, there is nothing of them yet.
             let has_come = |state: &TrackState| state.is_settled() && state.turned.is_some();
-            for (_, state) in tracks {
-                let _ = state.subscribe().wait_for(has_come).await;
+            // Until all have at once: the first may change while the next one is awaited.
+            while !tracks.iter().all(|(_, state)| has_come(&state.borrow())) {
+                for (_, state) in &tracks {
+                    let _ = state.subscribe().wait_for(has_come).await;
+                }
             }
         };
         let _ = tokio::time::timeout(LONGEST, waiting).await;

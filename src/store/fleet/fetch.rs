@@ -17,7 +17,7 @@ use crate::store::fleet::pool::Fleet;
 use crate::store::fleet::upload::{Coding, OUTLINE, key, stopped};
 use crate::store::history;
 use crate::store::keep::Incoming;
-use crate::store::record::RECORD;
+use crate::store::record::{self, RECORD, Record};
 use crate::store::revision_files::METAS;
 use crate::store::{BlobPin, Encoding, Image, Revision, RevisionId, Store, StoreError};
 use ::images::digest::{Digest, Hasher};
@@ -116,10 +116,12 @@ impl Fleet {
             limit.check(id, &wanted.name, wanted.size)?;
             if wanted.name == OUTLINE {
                 let bytes = self.whole_object(store, &wanted).await?;
-                let content = generation.content.parse::<Digest>();
-                let content = content.map_err(|_| FleetError::Row("generations"))?;
+                let folder = incoming.folder.path().join(RECORD);
                 let kept = blocking("write in", store.folder.to_path_buf(), move |data| {
-                    history::keep_outline(data, &content, &bytes)
+                    let record = record::read::<Record<'static>>(&folder)?;
+                    record.map_or(Ok(()), |record| {
+                        history::keep_outline(data, &record.published().outline(), &bytes)
+                    })
                 });
                 kept.await?;
                 continue;

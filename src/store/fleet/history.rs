@@ -30,8 +30,7 @@ pub(super) async fn record(
         .map_err(FleetError::sql("record the history"))
 }
 
-/// Records revisions of another store. Their outlines are in the bucket under the names of
-/// their contents.
+/// Records revisions of another store, with their outlines, which are in the bucket.
 pub(super) async fn record_past(
     connection: &mut PgConnection,
     catalog: &CatalogName,
@@ -41,8 +40,8 @@ pub(super) async fn record_past(
     for one in past {
         let published = serde_json::to_string(&one.published);
         let published = published.map_err(StoreError::encode("a revision"))?;
-        let content = one.published.content.to_string();
-        let outline: Option<&Named> = outlines.0.iter().find(|named| named.name == content);
+        let name = one.published.outline().to_string();
+        let outline: Option<&Named> = outlines.0.iter().find(|named| named.name == name);
         let statement = sqlx::query(
             "INSERT INTO history (catalog, revision, published, digest, incarnation)
              VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",

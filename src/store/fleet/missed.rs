@@ -105,15 +105,15 @@ impl Fleet {
         let Some(past) = past(row) else {
             return Ok(());
         };
-        let content = past.published.content;
+        let name = past.published.outline();
         let has_object = row.get::<Option<&[u8]>, _>("digest").is_some();
-        if !has_object || store.has_outline(&content).await? {
+        if !has_object || store.has_outline(&name).await? {
             return Ok(());
         }
         let bytes = self.whole_object(store, &wanted(row)?).await?;
         let own = store.clone();
         let kept = blocking("write in", store.folder.to_path_buf(), move |_| {
-            own.keep_outline(&content, &bytes)
+            own.keep_outline(&name, &bytes)
         });
         Ok(kept.await?)
     }

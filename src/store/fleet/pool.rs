@@ -19,9 +19,10 @@ const ACQUIRE: Duration = Duration::from_secs(3);
 const PING: Duration = Duration::from_secs(1);
 pub(super) const CONNECT: Duration = Duration::from_secs(5);
 /// A holder that stops inside a transaction keeps its rows locked, and nobody takes
-/// over. A statement here takes milliseconds.
+/// over. A statement here takes milliseconds. Whoever waits for a locked row has to see what
+/// was committed meanwhile, whatever the database's own isolation level is.
 const GUARDS: &str = "SET idle_in_transaction_session_timeout = '2s'; SET lock_timeout = '3s'; \
-    SET statement_timeout = '5s'";
+    SET statement_timeout = '5s'; SET default_transaction_isolation = 'read committed'";
 
 /// What the replicas of a fleet share. Cheap to clone.
 #[derive(Clone)]

@@ -1,5 +1,7 @@
 //! Uploads again what the bucket has lost.
 
+use std::collections::BTreeSet;
+
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Connection as _, Postgres, Row as _};
@@ -11,7 +13,7 @@ use crate::store::fleet::pool::Fleet;
 use crate::store::fleet::publication_rows::touch;
 use crate::store::fleet::session::limited;
 use crate::store::fleet::upload::{Shared, key};
-use crate::store::revision::Published;
+use crate::store::revision::{OutlineName, Published};
 use crate::store::{Image, RevisionId, Store, StoreError};
 use ::images::digest::Digest;
 
@@ -151,16 +153,17 @@ impl Fleet {
         let rows = rows.iter().filter_map(|row| {
             let published: Published = serde_json::from_str(row.get("published")).ok()?;
             let digest: &[u8] = row.get("digest");
-            Some((row.get("revision"), published.content, digest.to_vec()))
+            Some((row.get("revision"), published.outline(), digest.to_vec()))
         });
-        let rows: Vec<(i64, Digest, Vec<u8>)> = rows.collect();
-        let mut contents: Vec<_> = rows.iter().map(|(_, content, _)| *content).collect();
-        contents.sort_unstable();
-        contents.dedup();
-        let outlines = self.share_outlines(store, contents).await?;
-        let name = |content: &Digest| content.to_string();
-        let is_there = |content: &Digest| outlines.0.iter().any(|one| one.name == name(content));
-        let missing = rows.iter().filter(|(_, content, _)| !is_there(content));
+        let rows: Vec<(i64, OutlineName, Vec<u8>)> = rows.collect();
+        let names: BTreeSet<OutlineName> = rows.iter().map(|(_, name, _)| *name).collect();
+        let outlines = self.share_outlines(store, names.into_iter().collect());
+        let outlines = outlines.await?;
+        let find = |name: &OutlineName| {
+            let name = name.to_string();
+            outlines.0.iter().find(|one| one.name == name)
+        };
+        let missing = rows.iter().filter(|(_, name, _)| find(name).is_none());
         let restored = Restored {
             any: !outlines.0.is_empty(),
             without_outline: missing.map(|(id, ..)| RevisionId(*id)).collect(),
@@ -169,8 +172,8 @@ impl Fleet {
         if outlines.0.is_empty() {
             return Ok(restored);
         }
-        let named = rows.iter().filter_map(|(revision, content, _)| {
-            let outline = outlines.0.iter().find(|one| one.name == name(content))?;
+        let named = rows.iter().filter_map(|(revision, name, _)| {
+            let outline = find(name)?;
             let statement = sqlx::query(RENAME_OUTLINE_OF)
                 .bind(&outline.digest.as_bytes()[..])
                 .bind(outline.incarnation)

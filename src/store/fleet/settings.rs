@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
 use crate::objects;
@@ -106,7 +107,9 @@ impl Settings {
     pub(super) fn connection(&self) -> Result<PgConnectOptions, String> {
         let options = PgConnectOptions::from_str(&self.database.0);
         // It was parsed before; its error would show the URL.
-        let mut options = options.map_err(|_| DatabaseError::Form.to_string())?;
+        let options = options.map_err(|_| DatabaseError::Form.to_string())?;
+        // The whole text of each slow one would bury what tells the reason.
+        let mut options = options.disable_statement_logging();
         if let Some(path) = &self.password_file {
             options = options.password(&password(path)?);
         }

@@ -16,7 +16,7 @@ use crate::store::groups::GROUPS;
 use crate::store::history::outline_bytes;
 use crate::store::record::RECORD;
 use crate::store::revision_files::{INDEX, MESSAGES, PIECES, QUERIES};
-use crate::store::{Encoding, Image, Revision, RevisionId, Store, StoreError};
+use crate::store::{Encoding, Image, OutlineName, Revision, RevisionId, Store, StoreError};
 use ::images::digest::Digest;
 
 /// The outline of a revision's content, beside its files.
@@ -126,20 +126,20 @@ impl Fleet {
         self.share(uploads.await.unwrap_or_else(stopped)?).await
     }
 
-    /// Puts the outlines of contents into the bucket. Those that are not kept are left out.
+    /// Puts outlines into the bucket. Those that are not kept are
+    /// left out.
     pub async fn share_outlines(
         &self,
         store: &Store,
-        contents: Vec<Digest>,
+        names: Vec<OutlineName>,
     ) -> Result<Shared, FleetError> {
-        let mut shared = Shared(Vec::with_capacity(contents.len()));
-        for content in contents {
+        let mut shared = Shared(Vec::with_capacity(names.len()));
+        for name in names {
             // One at a time, as there are hundreds.
             let folder = store.folder.clone();
             let read = tokio::task::spawn_blocking(move || {
-                let bytes = outline_bytes(&folder, &content)?;
-                let name = content.to_string();
-                Some(upload(&name, bytes.into(), Coding::Identity))
+                let bytes = outline_bytes(&folder, &name)?;
+                Some(upload(&name.to_string(), bytes.into(), Coding::Identity))
             });
             let upload = read.await.map_or_else(stopped, Ok)?;
             let one = self.share(upload.into_iter().collect()).await?;
@@ -240,7 +240,7 @@ fn files(store: &Store, revision: &Revision) -> Result<Vec<Upload>, FleetError> 
             uploads.push(upload(name, file, Coding::Zstd));
         }
     }
-    if let Some(outline) = outline_bytes(&store.folder, &revision.content) {
+    if let Some(outline) = outline_bytes(&store.folder, &revision.outline()) {
         uploads.push(upload(OUTLINE, outline.into(), Coding::Identity));
     }
     Ok(uploads)

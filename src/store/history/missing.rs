@@ -4,17 +4,24 @@ use sqlx::Row as _;
 
 use crate::name::CatalogName;
 use crate::store::disk::blocking;
+use crate::store::history::of_source;
 use crate::store::history::recording::{columns_of, compared};
-use crate::store::revision::RevisionId;
+use crate::store::revision::{OutlineName, RevisionId};
 use crate::store::sql;
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;
 
 impl Store {
-    /// Whether the outline of a content is kept.
-    pub(in crate::store) async fn has_outline(&self, content: &Digest) -> Result<bool, StoreError> {
-        let path = self.history().path(content);
-        Ok(blocking("read", path, |path| Ok(path.exists())).await?)
+    /// Whether an outline with problems of files is kept.
+    pub(in crate::store) async fn has_outline(
+        &self,
+        name: &OutlineName,
+    ) -> Result<bool, StoreError> {
+        let (folder, name) = (self.history().folder.to_path_buf(), *name);
+        let found = blocking("read", folder, move |folder| {
+            Ok(of_source(folder, &name).exists())
+        });
+        Ok(found.await?)
     }
 
     /// The revisions of a catalog's history without an outline.
@@ -27,7 +34,7 @@ impl Store {
         let folder = history.folder.to_path_buf();
         let missing = blocking("read", folder, move |_| {
             let missing = entries.iter();
-            let missing = missing.filter(|entry| !history.path(&entry.content).exists());
+            let missing = missing.filter(|entry| !history.path(&entry.outline()).exists());
             Ok(missing.map(|entry| entry.revision).collect())
         });
         Ok(missing.await?)
@@ -39,14 +46,23 @@ impl Store {
         catalog: &CatalogName,
     ) -> Result<(), StoreError> {
         let query = sqlx::query(
-            "SELECT h.revision, h.content, b.content AS before
+            "SELECT h.revision, h.content, h.digest, b.content AS content_before,
+               b.digest AS digest_before
              FROM history h JOIN history b ON b.revision = h.before
              WHERE h.catalog = ? AND h.changed IS NULL",
         );
         let query = query.bind(catalog.as_str());
         for row in sql::all(&self.pool, "read the history", query).await? {
-            let digest = |column| row.get::<&str, _>(column).parse::<Digest>();
-            let (Ok(before), Ok(now)) = (digest("before"), digest("content")) else {
+            let digest = |column| row.get::<&str, _>(column).parse::<Digest>().ok();
+            let name = |content, source| {
+                let (content, source) = (digest(content)?, digest(source)?);
+                Some(OutlineName { content, source })
+            };
+            let names = (
+                name("content_before", "digest_before"),
+                name("content", "digest"),
+            );
+            let (Some(before), Some(now)) = names else {
                 continue;
             };
             let history = self.history();
@@ -109,8 +125,11 @@ mod tests {
             let history = store.history().list(&catalog).await.unwrap();
             assert_eq!(history[0].changed, None);
             let file = encode_outline(outline).unwrap();
-            store.keep_outline(content, &file).unwrap();
-            assert!(store.has_outline(content).await.unwrap());
+            let name = OutlineName {
+                content: *content,
+                source: *content,
+            };
+            store.keep_outline(&name, &file).unwrap();
             missing -= 1;
         }
         store.tell_missed_changes(&catalog).await.unwrap();

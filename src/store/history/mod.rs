@@ -1,8 +1,9 @@
 //! The history: every revision that was published, with its outline and what it
 //! changed. It outlives the files of the revisions.
 //!
-//! Outlines are files named after the content, so that a content that comes back
-//! needs no second one. They are written before the rows that name them, but for revisions
+//! Outlines are files named after the content, so that a content that comes back needs no
+//! second one; those with problems of files, which equal content may come without, are named
+//! after the source, too. They are written before the rows that name them, but for revisions
 //! that a replica learns of while the bucket is away: then changes are told later.
 
 mod missing;
@@ -23,7 +24,7 @@ use crate::answers::changes::{Change, Kind};
 use crate::answers::outline::{OUTLINE_FORMAT, Outline};
 use crate::name::CatalogName;
 use crate::store::disk::DiskError;
-use crate::store::revision::{Counts, PastRevision, Published, Revision, RevisionId};
+use crate::store::revision::{Counts, OutlineName, PastRevision, Published, Revision, RevisionId};
 use crate::store::sql::{self, time};
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;
@@ -111,13 +112,21 @@ impl Store {
 }
 
 impl Store {
-    /// Keeps the outline of a content of another store. This blocks.
-    pub fn keep_outline(&self, content: &Digest, file: &[u8]) -> Result<(), DiskError> {
-        keep_missing_outline(&self.folder, content, file)
+    /// Keeps an outline of another store. This blocks.
+    pub fn keep_outline(&self, name: &OutlineName, file: &[u8]) -> Result<(), DiskError> {
+        keep_missing_outline(&self.folder, name, file)
     }
 }
 
 impl Revision {
+    /// The name of its outline.
+    pub fn outline(&self) -> OutlineName {
+        OutlineName {
+            content: self.content,
+            source: self.digest,
+        }
+    }
+
     /// The same for a history.
     pub fn published(&self) -> Published {
         Published {
@@ -131,6 +140,14 @@ impl Revision {
 }
 
 impl HistoryEntry {
+    /// The name of its outline.
+    pub fn outline(&self) -> OutlineName {
+        OutlineName {
+            content: self.content,
+            source: self.digest,
+        }
+    }
+
     /// The same for another store.
     pub fn past(&self) -> PastRevision {
         PastRevision {
@@ -194,30 +211,47 @@ impl History {
         }
     }
 
-    /// The outline of a content. `None` when it is not kept, or damaged. This blocks.
-    pub fn outline(&self, content: &Digest) -> Option<Outline> {
-        outline_file::read(&self.path(content))
+    /// An outline. `None` when it is not kept, or damaged. This blocks.
+    pub fn outline(&self, name: &OutlineName) -> Option<Outline> {
+        outline_file::read(&self.path(name))
     }
 
-    /// The file of the outline of a content, which need not be there.
-    pub fn path(&self, content: &Digest) -> PathBuf {
-        outline_path(&self.folder, content)
+    /// The file of an outline, which need not be there. This blocks.
+    pub fn path(&self, name: &OutlineName) -> PathBuf {
+        existing(&self.folder, name)
+    }
+
+    /// The files that an outline may have.
+    fn paths(&self, name: &OutlineName) -> [PathBuf; 2] {
+        [
+            of_source(&self.folder, name),
+            of_content(&self.folder, name),
+        ]
+    }
+
+    /// The outline of a revision, with the problems of its files. A repair makes it of the
+    /// content, which does not tell them.
+    pub(super) fn completed(&self, name: &OutlineName, mut outline: Outline) -> Outline {
+        if let Some(kept) = self.outline(name) {
+            outline.take_problems_of_files(&kept);
+        }
+        outline
     }
 }
 
-/// Keeps the outline of a content before its history has a row. This blocks.
-pub(super) fn keep_outline(data: &Path, content: &Digest, file: &[u8]) -> Result<(), DiskError> {
-    outline_file::write(&outline_path(&data.join(OUTLINES), content), file)
+/// Keeps an outline before its history has a row. This blocks.
+pub(super) fn keep_outline(data: &Path, name: &OutlineName, file: &[u8]) -> Result<(), DiskError> {
+    outline_file::write(&place(&data.join(OUTLINES), name, file), file)
 }
 
 /// As [`keep_outline`], unless the outline is kept already: one of another store is only
 /// believed where there is none.
 pub(super) fn keep_missing_outline(
     data: &Path,
-    content: &Digest,
+    name: &OutlineName,
     file: &[u8],
 ) -> Result<(), DiskError> {
-    let path = outline_path(&data.join(OUTLINES), content);
+    let path = place(&data.join(OUTLINES), name, file);
     if path.exists() {
         return Ok(());
     }
@@ -229,14 +263,44 @@ pub(super) fn encode_outline(outline: &Outline) -> std::io::Result<Vec<u8>> {
     outline_file::encode(outline)
 }
 
-/// The file of a content's outline, if it is kept. This blocks.
-pub(super) fn outline_bytes(data: &Path, content: &Digest) -> Option<Vec<u8>> {
-    std::fs::read(outline_path(&data.join(OUTLINES), content)).ok()
+/// The file of an outline, if it is kept. This blocks.
+pub(super) fn outline_bytes(data: &Path, name: &OutlineName) -> Option<Vec<u8>> {
+    std::fs::read(existing(&data.join(OUTLINES), name)).ok()
 }
 
-/// The file of a content's outline.
-fn outline_path(outlines: &Path, content: &Digest) -> PathBuf {
-    outlines.join(format!("{}.{OUTLINE_FORMAT}.zst", content.hex()))
+/// The file of an outline that tells of problems of files.
+fn of_source(outlines: &Path, name: &OutlineName) -> PathBuf {
+    let digests = [*name.content.as_bytes(), *name.source.as_bytes()].concat();
+    outlines.join(file_of(&Digest::of(&digests)))
+}
+
+/// The file of an outline that follows from the content.
+fn of_content(outlines: &Path, name: &OutlineName) -> PathBuf {
+    outlines.join(file_of(&name.content))
+}
+
+/// The file of an outline that is read.
+fn existing(outlines: &Path, name: &OutlineName) -> PathBuf {
+    let path = of_source(outlines, name);
+    if path.exists() {
+        path
+    } else {
+        of_content(outlines, name)
+    }
+}
+
+/// The file that an encoded outline is written to.
+fn place(outlines: &Path, name: &OutlineName, file: &[u8]) -> PathBuf {
+    let outline = outline_file::decode(file);
+    if outline.is_ok_and(|outline| outline.has_problems_of_files()) {
+        of_source(outlines, name)
+    } else {
+        of_content(outlines, name)
+    }
+}
+
+fn file_of(digest: &Digest) -> String {
+    format!("{}.{OUTLINE_FORMAT}.zst", digest.hex())
 }
 
 fn entry(row: &SqliteRow) -> Option<HistoryEntry> {

@@ -37,19 +37,21 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), DiskError> {
     sync_folder(folder)
 }
 
+/// The outline of a file's content.
+pub(super) fn decode(content: impl io::Read) -> io::Result<Outline> {
+    let mut json = Vec::new();
+    let decoder = zstd::Decoder::new(content)?;
+    decoder.take(MAX_OUTLINE).read_to_end(&mut json)?;
+    Ok(serde_json::from_slice(&json)?)
+}
+
 /// Reads an outline. `None` when there is none, or a damaged one.
 pub(super) fn read(path: &Path) -> Option<Outline> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         file => file,
     };
-    let decoded = file.and_then(|file| {
-        let mut json = Vec::new();
-        let decoder = zstd::Decoder::new(file)?;
-        decoder.take(MAX_OUTLINE).read_to_end(&mut json)?;
-        Ok(serde_json::from_slice(&json)?)
-    });
-    decoded
+    file.and_then(decode)
         .inspect_err(|error| {
             let damage = Damage {
                 path: path.to_owned(),

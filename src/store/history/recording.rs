@@ -8,13 +8,14 @@ use crate::answers::changes::{changes, counts};
 use crate::answers::outline::Outline;
 use crate::name::CatalogName;
 use crate::store::disk::{DiskError, blocking};
-use crate::store::history::{MAX_CHANGES, OUTLINES, RecordedChanges, outline_file, outline_path};
+use crate::store::history::{
+    MAX_CHANGES, OUTLINES, RecordedChanges, existing, keep_outline, outline_file,
+};
 use crate::store::record::Record;
-use crate::store::revision::{PastRevision, Published, RevisionId};
+use crate::store::revision::{OutlineName, PastRevision, Published, RevisionId};
 use crate::store::revisions::record_catalog;
 use crate::store::sql::{self, signed, whole};
 use crate::store::{Store, StoreError};
-use ::images::digest::Digest;
 
 /// What a revision adds to the history, ready to be committed.
 pub(in crate::store) struct PreparedOutline {
@@ -24,22 +25,23 @@ pub(in crate::store) struct PreparedOutline {
 }
 
 impl Store {
-    /// Encodes an outline, and compares it with that of a content, or of the catalog's last
-    /// revision.
+    /// Encodes an outline under its name, and compares it with another one, or that of the
+    /// catalog's last revision.
     pub(in crate::store) async fn prepare_outline(
         &self,
         catalog: &CatalogName,
-        outline: Outline,
-        previous: Option<Digest>,
+        (name, outline): (OutlineName, Outline),
+        previous: Option<OutlineName>,
     ) -> Result<PreparedOutline, StoreError> {
         let history = self.history();
         let previous = match previous {
-            Some(content) => Some(content),
-            None => history.newest(catalog).await?.map(|last| last.content),
+            Some(name) => Some(name),
+            None => history.newest(catalog).await?.map(|last| last.outline()),
         };
         let path = history.folder.to_path_buf();
         let prepared = blocking("write in", path, move |folder| {
-            let previous = previous.and_then(|content| history.outline(&content));
+            let previous = previous.and_then(|name| history.outline(&name));
+            let outline = history.completed(&name, outline);
             let encoded = outline_file::encode(&outline);
             let encoded = encoded.map_err(DiskError::at("write in", folder))?;
             Ok(PreparedOutline {
@@ -59,18 +61,18 @@ impl Store {
         past: &[PastRevision],
     ) -> Result<Vec<(PastRevision, PreparedOutline)>, StoreError> {
         let history = self.history();
-        let mut previous = history.newest(catalog).await?.map(|last| last.content);
+        let mut previous = history.newest(catalog).await?.map(|last| last.outline());
         let mut prepared = Vec::new();
         for one in past {
             if !is_new(&self.pool, catalog, one.id).await? {
                 continue;
             }
-            let (reading, content) = (history.clone(), one.published.content);
-            let before = previous.replace(content);
+            let (reading, name) = (history.clone(), one.published.outline());
+            let before = previous.replace(name);
             // Two outlines at a time: those of a large catalog are large.
             let changes = blocking("read", history.folder.to_path_buf(), move |_| {
-                let before = before.and_then(|content| reading.outline(&content));
-                let now = reading.outline(&content);
+                let before = before.and_then(|name| reading.outline(&name));
+                let now = reading.outline(&name);
                 Ok(before.zip(now).map(|(before, now)| compared(&before, &now)))
             });
             let changes = changes.await?;
@@ -130,10 +132,14 @@ impl Store {
         published: &Published,
         prepared: PreparedOutline,
     ) -> Result<(), StoreError> {
-        let path = self.history().path(&published.content);
         let PreparedOutline { file, changes } = prepared;
         if let Some(file) = file {
-            blocking("write", path, move |path| outline_file::write(path, &file)).await?;
+            let name = published.outline();
+            let path = self.folder.to_path_buf();
+            blocking("write in", path, move |data| {
+                keep_outline(data, &name, &file)
+            })
+            .await?;
         }
         let query = sqlx::query(
             "SELECT revision, source, digest, content FROM history
@@ -189,8 +195,8 @@ pub(in crate::store) async fn insert_rebuilt(
     id: RevisionId,
     record: &Record<'_>,
 ) -> Result<(), StoreError> {
-    if outline_path(&data.join(OUTLINES), &record.content).exists() {
-        let (catalog, published) = (&record.catalog, record.published());
+    let (catalog, published) = (&record.catalog, record.published());
+    if existing(&data.join(OUTLINES), &published.outline()).exists() {
         insert_row(transaction, id, catalog, &published, None, None).await?;
     }
     Ok(())

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
 
 use crate::name::CatalogName;
 use crate::store::disk::{DiskError, blocking};
 use crate::store::history::KeptHistory;
+use crate::store::revision::OutlineName;
 use crate::store::sql::{self, seconds, signed};
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;
@@ -52,7 +54,7 @@ impl Store {
         &self,
         catalog: &CatalogName,
     ) -> Result<HashSet<PathBuf>, StoreError> {
-        let query = sqlx::query("SELECT DISTINCT content FROM history WHERE catalog = ?");
+        let query = sqlx::query("SELECT DISTINCT content, digest FROM history WHERE catalog = ?");
         self.outlines(query.bind(catalog.as_str())).await
     }
 
@@ -78,7 +80,7 @@ impl Store {
         spared: Duration,
         superfluous: impl Fn(&Path) -> bool + Send + 'static,
     ) -> Result<(), StoreError> {
-        let query = sqlx::query("SELECT DISTINCT content FROM history");
+        let query = sqlx::query("SELECT DISTINCT content, digest FROM history");
         let known = self.outlines(query).await?;
         let folder = self.history().folder.to_path_buf();
         let swept = blocking("read", folder, move |folder| {
@@ -92,14 +94,15 @@ impl Store {
     /// The files of the outlines that a query names.
     async fn outlines(&self, query: sql::Statement<'_>) -> Result<HashSet<PathBuf>, StoreError> {
         let rows = sql::all(&self.pool, "read the history", query).await?;
-        let digests = rows
-            .iter()
-            .map(|row| row.get::<&str, _>(0).parse::<Digest>());
+        let digest = |row: &SqliteRow, column| row.get::<&str, _>(column).parse::<Digest>().ok();
+        let names = rows.iter().filter_map(|row| {
+            Some(OutlineName {
+                content: digest(row, "content")?,
+                source: digest(row, "digest")?,
+            })
+        });
         let history = self.history();
-        let paths = digests
-            .filter_map(Result::ok)
-            .map(|content| history.path(&content));
-        Ok(paths.collect())
+        Ok(names.flat_map(|name| history.paths(&name)).collect())
     }
 }
 

@@ -151,10 +151,13 @@ impl Receiver {
             told.is_err().then_some(RETRY),
             (state.turned.is_none() && !left.is_zero()).then_some(left),
         ];
+        // Clients see it then, and only its record fails.
+        let is_shown = (state.turned.as_ref()).is_some_and(|turned| self.is_shown(turned));
+        let is_unrecorded = turned.is_err() && is_shown;
         let failures: Vec<_> = turned.err().into_iter().chain(prepared.err()).collect();
         let is_paused = self.turning.has_failed() || self.preparing.has_failed();
         if !failures.is_empty() || !is_paused {
-            self.tell(&failures);
+            self.tell(&failures, is_unrecorded);
         }
         if let Some(error) = failures.first() {
             let failed = Waiting::Failed(error.to_string());
@@ -172,7 +175,7 @@ impl Receiver {
 
     /// Counts failures, and logs the first unless one like it was logged lately. Texts
     /// differ, as they name temporary folders.
-    fn tell(&mut self, failures: &[FleetError]) {
+    fn tell(&mut self, failures: &[FleetError], is_unrecorded: bool) {
         failures.iter().for_each(fleet_metrics::failed);
         let Some(error) = failures.first() else {
             self.failure = None;
@@ -183,10 +186,18 @@ impl Receiver {
             return;
         }
         self.failure = Some((error.reason(), Instant::now()));
-        tracing::error!(
-            catalog = %self.followed.name, reason = error.reason(), %error,
-            "cannot receive what the fleet publishes, the current revision stays"
-        );
+        let (catalog, reason) = (&self.followed.name, error.reason());
+        if is_unrecorded {
+            tracing::error!(
+                %catalog, reason, %error,
+                "the current revision is served, and cannot be added to the history yet"
+            );
+        } else {
+            tracing::error!(
+                %catalog, reason, %error,
+                "cannot receive what the fleet publishes, the current revision stays"
+            );
+        }
     }
 
     /// Shows clients the current generation. The result is the time until the next try, if

@@ -347,7 +347,7 @@ fn between(
     package: Option<&str>,
 ) -> Result<Vec<Change>, Problem> {
     let outline = |entry: &HistoryEntry| {
-        snapshot.history().outline(&entry.content).ok_or_else(|| {
+        snapshot.history().outline(&entry.outline()).ok_or_else(|| {
             let detail = format!(
                 "the outline of revision {} is not kept, or not fetched yet",
                 entry.revision

@@ -9,7 +9,7 @@ use crate::answers::changes::{Change, Kind, changes, counts};
 use crate::answers::outline::Outline;
 use crate::serve::http::queries::problem::Problem;
 use crate::snapshot::Snapshot;
-use crate::store::{HistoryEntry, MAX_CHANGES, RevisionId, StoreError};
+use crate::store::{HistoryEntry, MAX_CHANGES, OutlineName, RevisionId, StoreError};
 use ::images::digest::Digest;
 
 /// How long a request may read the history.
@@ -142,7 +142,7 @@ impl Reading {
         snapshot: &Snapshot,
         (mut entry, before): (HistoryEntry, &HistoryEntry),
         wanted: Wanted<'_>,
-        read: &mut Option<(Digest, Outline)>,
+        read: &mut Option<(OutlineName, Outline)>,
     ) -> Result<Option<Update>, Problem> {
         let Some(recorded) = entry.changes.take() else {
             return Ok(None);
@@ -187,21 +187,21 @@ fn drop_unserved(history: &mut Vec<HistoryEntry>, served: &Digest) {
 }
 
 /// The changes between two revisions, if their outlines are kept. `read` is the
-/// outline that was read last, with its content.
+/// outline that was read last, with its name.
 fn compared(
     snapshot: &Snapshot,
     from: &HistoryEntry,
     to: &HistoryEntry,
-    read: &mut Option<(Digest, Outline)>,
+    read: &mut Option<(OutlineName, Outline)>,
 ) -> Option<Vec<Change>> {
     let history = snapshot.history();
     let after = match read.take() {
-        Some((content, outline)) if content == to.content => outline,
-        _ => history.outline(&to.content)?,
+        Some((name, outline)) if name == to.outline() => outline,
+        _ => history.outline(&to.outline())?,
     };
-    let before = history.outline(&from.content)?;
+    let before = history.outline(&from.outline())?;
     let found = changes(&before, &after);
-    *read = Some((from.content, before));
+    *read = Some((from.outline(), before));
     Some(found)
 }
 

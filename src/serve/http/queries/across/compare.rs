@@ -17,7 +17,7 @@ use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::recorded::Reading;
 use crate::serve::http::queries::request::{QueryRequest, SCANS, json};
 use crate::serve::http::queries::response::QueryResponse;
-use ::images::digest::Digest;
+use crate::store::OutlineName;
 
 /// How many catalogs are compared.
 const MOST: usize = 6;
@@ -184,7 +184,7 @@ pub(in crate::serve::http) struct Side {
     /// As the address names it.
     pub(in crate::serve::http) text: String,
     catalog: CatalogName,
-    content: Digest,
+    outline: OutlineName,
 }
 
 impl Side {
@@ -202,25 +202,25 @@ impl Side {
             None => (text, None),
         };
         let (catalog, snapshot) = query.loaded_named(name)?;
-        let content = match wanted {
-            None => snapshot.revision().content,
+        let outline = match wanted {
+            None => snapshot.revision().outline(),
             Some(wanted) => {
                 let entries = reading.all(snapshot)?;
                 let found = find(parameter, wanted, &entries);
-                found.map_err(|problem| problem.about(parameter))?.content
+                found.map_err(|problem| problem.about(parameter))?.outline()
             }
         };
         Ok(Self {
             text: text.to_owned(),
             catalog: catalog.clone(),
-            content,
+            outline,
         })
     }
 
-    /// The outline of its content.
+    /// Its outline.
     pub(in crate::serve::http) fn outline(&self, query: &AcrossQuery) -> Result<Outline, Problem> {
         let found = query.loaded().find(|(one, _)| **one == self.catalog);
-        let outline = found.and_then(|(_, snapshot)| snapshot.history().outline(&self.content));
+        let outline = found.and_then(|(_, snapshot)| snapshot.history().outline(&self.outline));
         outline.ok_or_else(|| {
             let detail = format!(
                 "the outline of {} is not kept; it is made with its next update",

@@ -2,10 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Following, REPOSITORY, push, replicas, status_of, until, until_all_at, until_at};
+use super::{
+    Following, REPOSITORY, Shared, push, replicas, status_of, until, until_all_at, until_at,
+};
 use crate::support::almanac::{catalog, following};
 use crate::support::port::free_port;
+use crate::support::postgres;
 use crate::support::program::STEP;
+use crate::support::upstream::Upstream;
 
 /// Makes the first revision the current one, under the number of the last change.
 const SET_BACK: &str = "INSERT INTO generations
@@ -197,4 +201,31 @@ fn a_bucket_that_hangs_at_a_start_is_named() {
         "{}",
         ready.text()
     );
+}
+
+/// Replicas wait for locked rows, and have to see what was committed meanwhile.
+#[test]
+fn the_isolation_level_of_the_database_does_not_matter() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    shared.postgres.ask(
+        "DO $$ BEGIN
+           EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable',
+             current_database());
+         END $$",
+    );
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut image = push(&upstream, "first");
+    let mut all = replicas(&shared, &config, 3);
+    for package in ["second", "third", "fourth", "fifth"] {
+        until_all_at(&mut all, "a", &image.digest());
+        image = push(&upstream, package);
+    }
+    until_all_at(&mut all, "a", &image.digest());
+    for replica in &mut all {
+        let log = replica.program.log();
+        assert!(!log.contains("could not serialize"), "{log}");
+    }
 }

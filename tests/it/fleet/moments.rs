@@ -212,3 +212,37 @@ fn the_moment_of_another_generation_counts_for_none() {
         }
     });
 }
+
+#[test]
+fn a_bucket_that_takes_no_moments_is_told_once_and_again_when_it_does() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    let replica = &mut replicas[0];
+    replica.until_pullable("a");
+    shared
+        .objects
+        .lie(|lies| lies.unwritable = Some("moments/"));
+    for package in ["second", "third"] {
+        let image = push(&upstream, package);
+        until_at(replica, "a", &image.digest());
+    }
+    let told = "the bucket does not take the moment of a change";
+    replica
+        .program
+        .wait_for_log("the failure", |log| log.contains(told));
+    assert_eq!(replica.program.log().matches(told).count(), 1);
+    replica.until_metrics("almanac_fleet_errors_total{reason=\"objects\"}");
+    shared.objects.behave();
+    let image = push(&upstream, "fourth");
+    until_at(replica, "a", &image.digest());
+    replica.program.wait_for_log("the end", |log| {
+        log.contains("the bucket takes the moments of changes again")
+    });
+}

@@ -63,6 +63,8 @@ pub(crate) struct Lies {
     pub(crate) altered: Option<&'static str>,
     /// Answer that the store is busy to whoever reads an object with this in its key.
     pub(crate) busy: Option<&'static str>,
+    /// Refuse to write an object with this in its key.
+    pub(crate) unwritable: Option<&'static str>,
     /// Break the connection after half of each body, once for each object.
     pub(crate) cut: bool,
     /// Wait before each answer.
@@ -262,6 +264,9 @@ async fn answer(
     }
     let key = path.to_owned();
     Ok(match parts.method {
+        Method::PUT if lies.unwritable.is_some_and(|part| key.contains(part)) => {
+            refusal(403, "AccessDenied")
+        }
         Method::PUT => {
             let conditional = parts.headers.contains_key(IF_NONE_MATCH) && !lies.no_conditions;
             if conditional && state.objects.contains_key(&key) {

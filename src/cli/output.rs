@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::cli::{Failure, terminal};
+use fbc::text::display::turns_direction;
 
 /// The least characters of the last column of a table.
 const LEAST: usize = 12;
@@ -130,11 +131,7 @@ pub(super) struct Shown<'a>(pub(super) &'a str);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for sign in self.0.chars() {
-            let turns = matches!(
-                sign,
-                '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-            );
-            if sign.is_control() || turns {
+            if sign.is_control() || turns_direction(sign) {
                 write!(f, "{}", sign.escape_default())?;
             } else {
                 f.write_char(sign)?;

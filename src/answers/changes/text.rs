@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::answers::changes::{Change, Kind};
-use fbc::text::display::shown;
+use fbc::text::display::{shown, turns_direction};
 
 const NOTHING: &str = "no package changed";
 
@@ -131,7 +131,7 @@ fn title(group: &[Change]) -> String {
 
 /// Text of a catalog on one line, of bounded length.
 fn plain(text: &str) -> String {
-    shown(text).replace(char::is_control, " ")
+    shown(text).replace(|sign: char| sign.is_control() || turns_direction(sign), " ")
 }
 
 fn sign(kind: Kind) -> char {
@@ -193,5 +193,10 @@ mod tests {
         assert_eq!(in_words(&counts), "2 packages added, 1 head moved");
         assert_eq!(summary(&counts), "2 package-added, 1 head-moved");
         assert_eq!(in_words(&BTreeMap::new()), "no package changed");
+    }
+
+    #[test]
+    fn a_name_cannot_turn_the_writing_direction() {
+        assert_eq!(plain("a\u{202e}b\u{2066}c\nd"), "a b c d");
     }
 }

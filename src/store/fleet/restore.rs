@@ -172,7 +172,7 @@ impl Fleet {
         if outlines.0.is_empty() {
             return Ok(restored);
         }
-        let named = rows.iter().filter_map(|(revision, name, _)| {
+        let renamed = rows.iter().filter_map(|(revision, name, _)| {
             let outline = find(name)?;
             let statement = sqlx::query(RENAME_OUTLINE_OF)
                 .bind(&outline.digest.as_bytes()[..])
@@ -181,7 +181,7 @@ impl Fleet {
             Some(statement.bind(revision))
         });
         let lost = rows.iter().map(|(_, _, digest)| &digest[..]).collect();
-        limited(self.rename(&outlines, named.collect(), lost)).await?;
+        limited(self.rename(&outlines, renamed.collect(), lost)).await?;
         Ok(restored)
     }
 

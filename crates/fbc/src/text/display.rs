@@ -19,6 +19,14 @@ pub fn clip(text: &str, limit: usize) -> String {
     clipped
 }
 
+/// Whether a character changes the writing direction: those of a catalog could mislead.
+pub fn turns_direction(sign: char) -> bool {
+    matches!(
+        sign,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
 /// A name, cut to the length of a message's subject.
 pub fn shown(name: &str) -> String {
     clip(name, MAX_NAME)

@@ -8,6 +8,7 @@ use crate::serve::http::pages::parts::{code, count, fold, notice};
 use crate::serve::http::pages::text::{date, short};
 use crate::serve::http::pages::{assets, links};
 use crate::snapshot::Snapshot;
+use fbc::text::display::turns_direction;
 
 /// A page before it is rendered.
 pub(super) struct Page {
@@ -216,9 +217,8 @@ fn curl(around: &Around<'_>, twin: &str) -> String {
 fn visible(text: String) -> String {
     let hidden = |sign: char| {
         (sign.is_control() && sign != '\n' && sign != '\t')
-            || matches!(sign, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{feff}')
-            || ('\u{202a}'..='\u{202e}').contains(&sign)
-            || ('\u{2066}'..='\u{2069}').contains(&sign)
+            || turns_direction(sign)
+            || sign == '\u{feff}'
     };
     if !text.contains(hidden) {
         return text;

@@ -34,6 +34,8 @@ pub(super) struct Input {
 pub(super) enum Content {
     /// Its files, which are read next.
     Files(CatalogFiles),
+    /// The lines of a stored revision, and the problems that its files had.
+    Lines(CatalogFiles, Vec<Problem>),
     /// What was made of its files while they came.
     Draft(Box<Draft>),
 }
@@ -104,8 +106,13 @@ pub(super) fn write_revision(
     content: impl Into<Content>,
     on_invalid: OnInvalid,
 ) -> Result<Written, PassError> {
+    let mut known = None;
     let (draft, files) = match content.into() {
         Content::Files(files) => (Draft::of(store, &files)?, Some(files)),
+        Content::Lines(files, problems) => {
+            known = Some(problems);
+            (Draft::of(store, &files)?, Some(files))
+        }
         Content::Draft(draft) => (*draft, None),
     };
     let Draft {
@@ -119,6 +126,9 @@ pub(super) fn write_revision(
     stages.enter(Stage::Build);
     let started = Instant::now();
     on_invalid.refuse(&catalog.problems)?;
+    if let Some(known) = known {
+        catalog.problems = known;
+    }
     let (index, search) =
         build::build(name, &catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
     let mut finished = writer.finish(index).map_err(PassError::at(Stage::Build))?;

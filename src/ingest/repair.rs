@@ -13,7 +13,7 @@ use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::fleet::Track;
 use crate::ingest::followed::{Followed, OnInvalid};
-use crate::ingest::make_revision::write_revision;
+use crate::ingest::make_revision::{Content, write_revision};
 use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
 use crate::snapshot::{Damaged, ImagePublisher, Publisher, Repair, Snapshot};
 use crate::store::{Damage, Encoding, NewRevision, Revision, RevisionId, StoreError};
@@ -184,6 +184,8 @@ impl Repairer {
         if current.is_none_or(|current| current.id != revision.id) {
             return Ok(false);
         }
+        let problems = store.problems(revision.id).await.map_err(&failed)?;
+        let known = problems.clone();
         let (work, of, old) = (store.clone(), name.clone(), revision.clone());
         let written = blocking_with_permit(Stage::Read, &permit, move || {
             let metas = work
@@ -191,7 +193,8 @@ impl Repairer {
                 .map_err(PassError::at(Stage::Read))?;
             let files = CatalogFiles::new(vec!["catalog.json".into()], vec![metas]);
             let stages = StageTracker::at(Stage::Read);
-            let written = write_revision(&work, &stages, &of, files, OnInvalid::Quarantine)?;
+            let content = Content::Lines(files, known);
+            let written = write_revision(&work, &stages, &of, content, OnInvalid::Quarantine)?;
             if written.finished.content == old.content {
                 return Ok(written);
             }
@@ -202,7 +205,6 @@ impl Repairer {
             Err(PassError::at(Stage::Read)(StoreError::from(damage)))
         })
         .await?;
-        let problems = store.problems(revision.id).await.map_err(&failed)?;
         let blobs = store.blobs_of(revision.id).await.map_err(&failed)?;
         let image = store.image(revision.id).await.map_err(&failed)?;
         let new = NewRevision {

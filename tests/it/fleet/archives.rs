@@ -289,13 +289,15 @@ fn an_export_ends_on_a_signal_while_the_bucket_hangs() {
     let Some(Following {
         shared,
         upstream,
-        replicas: _replicas,
+        mut replicas,
         ..
     }) = Following::start(1)
     else {
         return;
     };
     let config = following(&upstream.reference(REPOSITORY, "latest"));
+    // Only the export asks the bucket then.
+    replicas.remove(0).stop();
     let here = Desk::new(&format!("{}{config}", shared.settings()));
     shared
         .objects

@@ -126,7 +126,7 @@ impl Arguments {
     }
 }
 
-/// What the receiver of a webhook does not take, if so.
+/// The failures of a webhook, if there are any.
 fn webhook_note(webhook: &Value) -> Option<String> {
     let number = |key| webhook.get(key).and_then(Value::as_u64).unwrap_or(0);
     let failures = Some(number("failures")).filter(|failures| *failures > 0)?;

@@ -169,9 +169,7 @@ impl Store {
         let kept = blocking("write in", data.to_path_buf(), move |data| {
             let name = OutlineName { content, source };
             let outline = history.completed(&name, outline);
-            let file = history::encode_outline(&outline);
-            let file = file.map_err(DiskError::at("write in", data))?;
-            history::keep_outline(data, &name, &file)
+            history::keep_outline(data, &name, &outline)
         });
         Ok(kept.await?)
     }

@@ -34,7 +34,7 @@ struct Active {
     stop: CancellationToken,
 }
 
-/// What has become of the attempts so far.
+/// The outcome of the attempts so far.
 #[derive(Default)]
 struct Attempts {
     delivered: Option<SystemTime>,

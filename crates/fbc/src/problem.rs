@@ -99,8 +99,8 @@ macro_rules! codes {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// Whether such a problem belongs to a file and not to what is read from it: equal
-            /// content may come from files with other ones.
+            /// Whether such a problem belongs to a file and not to the content: files with equal
+            /// content may have other ones.
             pub fn is_of_file(self) -> bool {
                 matches!(
                     self,

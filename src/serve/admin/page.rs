@@ -170,7 +170,7 @@ fn replica(fleet: &FleetDocument) -> Markup {
     }
 }
 
-/// What becomes of the events of each webhook.
+/// The deliveries of each webhook.
 fn webhooks(webhooks: &[WebhookDocument]) -> Markup {
     html! {
         h2 { "Webhooks" }

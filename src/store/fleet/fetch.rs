@@ -120,7 +120,7 @@ impl Fleet {
                 let kept = blocking("write in", store.folder.to_path_buf(), move |data| {
                     let record = record::read::<Record<'static>>(&folder)?;
                     record.map_or(Ok(()), |record| {
-                        history::keep_outline(data, &record.published().outline(), &bytes)
+                        history::keep_encoded_outline(data, &record.published().outline(), &bytes)
                     })
                 });
                 kept.await?;

@@ -240,18 +240,32 @@ impl History {
 }
 
 /// Keeps an outline before its history has a row. This blocks.
-pub(super) fn keep_outline(data: &Path, name: &OutlineName, file: &[u8]) -> Result<(), DiskError> {
-    outline_file::write(&place(&data.join(OUTLINES), name, file), file)
+pub(super) fn keep_outline(
+    data: &Path,
+    name: &OutlineName,
+    outline: &Outline,
+) -> Result<(), DiskError> {
+    let file = encode_outline(outline).map_err(DiskError::at("write in", data))?;
+    outline_file::write(&place(&data.join(OUTLINES), name, outline), &file)
 }
 
-/// As [`keep_outline`], unless the outline is kept already: one of another store is only
+/// The same of an encoded one.
+pub(super) fn keep_encoded_outline(
+    data: &Path,
+    name: &OutlineName,
+    file: &[u8],
+) -> Result<(), DiskError> {
+    outline_file::write(&place_of_encoded(&data.join(OUTLINES), name, file), file)
+}
+
+/// As [`keep_encoded_outline`], unless the outline is kept already: one of another store is only
 /// believed where there is none.
 pub(super) fn keep_missing_outline(
     data: &Path,
     name: &OutlineName,
     file: &[u8],
 ) -> Result<(), DiskError> {
-    let path = place(&data.join(OUTLINES), name, file);
+    let path = place_of_encoded(&data.join(OUTLINES), name, file);
     if path.exists() {
         return Ok(());
     }
@@ -289,14 +303,19 @@ fn existing(outlines: &Path, name: &OutlineName) -> PathBuf {
     }
 }
 
-/// The file that an encoded outline is written to.
-fn place(outlines: &Path, name: &OutlineName, file: &[u8]) -> PathBuf {
-    let outline = outline_file::decode(file);
-    if outline.is_ok_and(|outline| outline.has_problems_of_files()) {
+/// The file that an outline is written to.
+fn place(outlines: &Path, name: &OutlineName, outline: &Outline) -> PathBuf {
+    if outline.has_problems_of_files() {
         of_source(outlines, name)
     } else {
         of_content(outlines, name)
     }
+}
+
+/// The same of an encoded one. One that cannot be decoded tells of no problems.
+fn place_of_encoded(outlines: &Path, name: &OutlineName, file: &[u8]) -> PathBuf {
+    let outline = outline_file::decode(file).unwrap_or_default();
+    place(outlines, name, &outline)
 }
 
 fn file_of(digest: &Digest) -> String {

@@ -1,6 +1,6 @@
 //! Adds revisions to the history.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sqlx::{Row as _, Sqlite, SqliteExecutor, Transaction};
 
@@ -9,7 +9,7 @@ use crate::answers::outline::Outline;
 use crate::name::CatalogName;
 use crate::store::disk::{DiskError, blocking};
 use crate::store::history::{
-    MAX_CHANGES, OUTLINES, RecordedChanges, existing, keep_outline, outline_file,
+    MAX_CHANGES, OUTLINES, RecordedChanges, existing, outline_file, place,
 };
 use crate::store::record::Record;
 use crate::store::revision::{OutlineName, PastRevision, Published, RevisionId};
@@ -19,8 +19,8 @@ use crate::store::{Store, StoreError};
 
 /// What a revision adds to the history, ready to be committed.
 pub(in crate::store) struct PreparedOutline {
-    /// The content of its outline's file, unless that is written already.
-    file: Option<Vec<u8>>,
+    /// The outline's file and its content, unless that is written already.
+    file: Option<(PathBuf, Vec<u8>)>,
     changes: Option<RecordedChanges>,
 }
 
@@ -45,7 +45,7 @@ impl Store {
             let encoded = outline_file::encode(&outline);
             let encoded = encoded.map_err(DiskError::at("write in", folder))?;
             Ok(PreparedOutline {
-                file: Some(encoded),
+                file: Some((place(folder, &name, &outline), encoded)),
                 changes: previous.map(|previous| compared(&previous, &outline)),
             })
         });
@@ -133,13 +133,8 @@ impl Store {
         prepared: PreparedOutline,
     ) -> Result<(), StoreError> {
         let PreparedOutline { file, changes } = prepared;
-        if let Some(file) = file {
-            let name = published.outline();
-            let path = self.folder.to_path_buf();
-            blocking("write in", path, move |data| {
-                keep_outline(data, &name, &file)
-            })
-            .await?;
+        if let Some((path, file)) = file {
+            blocking("write", path, move |path| outline_file::write(path, &file)).await?;
         }
         let query = sqlx::query(
             "SELECT revision, source, digest, content FROM history

@@ -27,7 +27,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Adds what clients see to the history, after what was missed.
+    /// Adds the shown revision to the history, after the missed ones.
     pub(super) async fn record(&mut self, state: &TrackState) -> Result<(), FleetError> {
         self.keep_shown().await?;
         let Some(shown) = self.shown.as_ref().filter(|_| !self.is_recorded) else {

@@ -14,7 +14,7 @@ use ::images::digest::Digest;
 
 /// How long a request may read the history.
 const LONGEST: Duration = Duration::from_secs(10);
-/// How long it may look for updates with what is asked for behind as many as are wanted.
+/// The longest search for wanted changes behind the first rows.
 const LONGER: Duration = Duration::from_secs(2);
 
 /// Reads the history on a worker: the database has two connections, and passes need
@@ -78,7 +78,7 @@ impl Reading {
         Ok(rows)
     }
 
-    /// The last `most` updates that changed what is asked for, the newest first.
+    /// The last `most` updates with wanted changes, the newest first.
     pub(in crate::serve::http) fn updates(
         &self,
         snapshot: &Snapshot,

@@ -1,5 +1,5 @@
 //! Which blobs stay: those that a revision was made from stay as long as the
-//! revision. The others are spare; [`CacheLimits`](crate::store::CacheLimits)
+//! revision, and those of an earlier image as long as clients see it. The others are spare; [`CacheLimits`](crate::store::CacheLimits)
 //! bound them by age and size, so that broken images cannot fill the disk.
 
 use std::collections::HashSet;
@@ -90,6 +90,8 @@ impl Store {
         let query = sqlx::query("SELECT DISTINCT digest FROM revision_blobs");
         let rows = sql::all(&self.pool, "list the blobs", query).await?;
         needed.extend(digests(&rows));
+        let earlier = self.blobs_of_earlier_images().await?;
+        needed.extend(earlier.into_iter().map(|(_, digest)| digest));
         Ok(needed)
     }
 }

@@ -19,7 +19,7 @@ use crate::store::revision::{
 use crate::store::revisions::{insert_blobs, record_catalog, revision_exists};
 use crate::store::sql::{self, seconds, signed, time, whole};
 use crate::store::writer::Finished;
-use crate::store::{Store, StoreError, search, sums};
+use crate::store::{Store, StoreError, earlier_images, search, sums};
 use ::images::digest::Digest;
 use fbc::problem::Problem;
 
@@ -301,6 +301,7 @@ pub(super) async fn make_current(
     catalog: &CatalogName,
     id: RevisionId,
 ) -> Result<(), StoreError> {
+    earlier_images::carry(transaction, catalog, id).await?;
     let statement = sqlx::query("UPDATE catalogs SET current = ? WHERE name = ?")
         .bind(id.0)
         .bind(catalog.as_str());

@@ -61,6 +61,9 @@ impl Store {
         for id in &revisions {
             blobs.extend(self.blobs_of(*id).await?);
         }
+        let earlier = self.earlier_image(name).await?;
+        let parts = earlier.iter().flat_map(|(_, image)| image.parts());
+        blobs.extend(parts.map(|part| part.digest));
         let outlines = self.outlines_of(name).await?;
         // Its revisions, passes and words go with it.
         let statement = sqlx::query("DELETE FROM catalogs WHERE name = ?").bind(name.as_str());
@@ -93,24 +96,20 @@ impl Store {
         name: &CatalogName,
     ) -> Result<Vec<Digest>, StoreError> {
         let query = sqlx::query(
-            "SELECT revision_blobs.digest, revisions.catalog FROM revision_blobs
-             JOIN revisions ON revisions.id = revision_blobs.revision
-             WHERE revision_blobs.digest IN
-               (SELECT digest FROM revision_blobs
-                WHERE revision IN (SELECT id FROM revisions WHERE catalog = ?))",
+            "SELECT DISTINCT revisions.catalog, revision_blobs.digest FROM revision_blobs
+             JOIN revisions ON revisions.id = revision_blobs.revision",
         );
-        let query = query.bind(name.as_str());
         let rows = sql::all(&self.pool, "list the blobs", query).await?;
-        let mut needed = HashSet::new();
-        let mut own = HashSet::new();
-        for row in &rows {
-            let Ok(digest) = row.get::<&str, _>(0).parse::<Digest>() else {
-                continue;
-            };
-            let catalog: &str = row.get(1);
-            if names.iter().any(|name| name.as_str() == catalog) {
+        let of_revisions = rows.iter().filter_map(|row| {
+            let digest = row.get::<&str, _>(1).parse().ok()?;
+            Some((row.get::<&str, _>(0).parse().ok()?, digest))
+        });
+        let of_images = self.blobs_of_earlier_images().await?;
+        let (mut own, mut needed) = (HashSet::new(), HashSet::new());
+        for (catalog, digest) in of_revisions.chain(of_images) {
+            if catalog == *name {
                 own.insert(digest);
-            } else {
+            } else if !names.contains(&catalog) {
                 needed.insert(digest);
             }
         }

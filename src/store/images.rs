@@ -12,7 +12,7 @@ use crate::store::disk::blocking;
 use crate::store::record::{self, IMAGE_RECORD};
 use crate::store::revisions::{insert_blobs, revision_exists};
 use crate::store::sql::whole;
-use crate::store::{RevisionId, Store, StoreError, sql};
+use crate::store::{RevisionId, Store, StoreError, earlier_images, sql};
 use ::images::digest::Digest;
 
 /// The image of a revision.
@@ -135,10 +135,14 @@ impl Store {
                 return Ok(false);
             }
             insert(&mut transaction, id, &image).await?;
+            let earlier = earlier_images::remove(&mut transaction, id).await?;
             store.write_image_record(id, &image).await?;
             let committed = transaction.commit().await;
             committed.map_err(StoreError::sql("commit"))?;
             drop(pins);
+            if !earlier.is_empty() {
+                store.release_blobs(&earlier).await?;
+            }
             Ok(true)
         })
         .await

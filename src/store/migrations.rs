@@ -10,7 +10,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// Version, description and text of each file in `migrations/sqlite`. The
 /// database keeps a checksum of each text, so a published file never changes.
-const MIGRATIONS: [(i64, &str, &str); 7] = [
+const MIGRATIONS: [(i64, &str, &str); 8] = [
     (
         1,
         "catalogs",
@@ -45,6 +45,11 @@ const MIGRATIONS: [(i64, &str, &str); 7] = [
         7,
         "untold",
         include_str!("../../migrations/sqlite/0007_untold.sql"),
+    ),
+    (
+        8,
+        "earlier_images",
+        include_str!("../../migrations/sqlite/0008_earlier_images.sql"),
     ),
 ];
 

@@ -36,6 +36,7 @@ mod commit;
 pub mod content;
 mod database;
 mod disk;
+mod earlier_images;
 mod encodings;
 mod error;
 pub mod fleet;

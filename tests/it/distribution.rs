@@ -583,6 +583,48 @@ fn a_mirror_that_fails_is_tried_again_and_the_catalog_is_served() {
 }
 
 #[test]
+fn a_restart_serves_the_image_before_while_the_mirror_of_the_next_one_fails() {
+    let upstream = Upstream::start();
+    let before = Image::of_catalog(&Catalog::one("kafka")).build();
+    upstream.push(REPOSITORY, "v4.20", &before);
+    let mut almanac = mirroring(&upstream);
+    let digest = |almanac: &mut Almanac| {
+        let reply = almanac.http("/v2/a/manifests/latest");
+        let digest = reply.header("docker-content-digest").map(str::to_owned);
+        (reply.status, digest)
+    };
+    almanac.until_pullable("a");
+    let shown = (200, Some(before.digest().to_string()));
+    assert_eq!(digest(&mut almanac), shown);
+    let (image, missing) = half(&upstream);
+    almanac.until_at("a", &image.digest());
+    for _ in 0..2 {
+        almanac.stop();
+        almanac.program.restart();
+        assert_eq!(almanac.packages("a").unwrap(), ["etcd"]);
+        assert_eq!(digest(&mut almanac), shown);
+        let path = format!("/v2/a/manifests/{}", before.digest());
+        assert_eq!(almanac.http(&path).body, before.top.bytes);
+        before.for_each_blob(|blob| {
+            let pulled = almanac.http(&format!("/v2/a/blobs/{}", blob.digest));
+            assert_eq!(pulled.body, blob.bytes);
+        });
+    }
+    put(&upstream, &missing);
+    let begin = Instant::now();
+    let next = (200, Some(image.digest().to_string()));
+    while digest(&mut almanac) != next {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Nothing of the other stays.
+    let kept = almanac.blobs();
+    before.for_each_blob(|blob| {
+        assert!(!kept.contains(&blob.digest.hex().to_string()), "{kept:?}");
+    });
+}
+
+#[test]
 fn a_hangup_has_a_mirror_that_failed_tried_again_at_once() {
     let upstream = Upstream::start();
     let (image, missing) = half(&upstream);

@@ -106,13 +106,13 @@ impl Member {
         if self.work.is_some() {
             return;
         }
-        let followed = followed(&self.config);
+        let followed = self.config.followed();
         let source = followed.source.clone();
         let publisher = self.publisher.clone();
         let tasks = Tasks::new(
             shared,
             context,
-            (followed, image_options(&self.config)),
+            (followed, self.config.image_options()),
             (publisher.clone(), self.image_publisher.clone()),
         );
         let mut work = vec![tasks.scrub()];

@@ -119,7 +119,8 @@ async fn lost(holding: Option<(&Track, Lease)>) {
     }
 }
 
-/// Serves the stored image, without making one.
+/// Serves the stored image, without making one: that of the stored revision, or the one
+/// before it while it has none.
 pub async fn restore_image(
     context: &PassContext,
     catalog: &Publisher,
@@ -129,9 +130,14 @@ pub async fn restore_image(
     let Some(snapshot) = catalog.snapshot() else {
         return;
     };
-    let id = snapshot.revision().id;
-    match context.store.image(id).await {
-        Ok(Some(record)) => match open(&context.store, id, record).await {
+    let (store, id) = (&context.store, snapshot.revision().id);
+    let stored = match store.image(id).await {
+        Ok(Some(own)) => Ok(Some((id, own))),
+        Ok(None) => store.earlier_image(&followed.name).await,
+        Err(error) => Err(error),
+    };
+    match stored {
+        Ok(Some((id, record))) => match open(store, id, record).await {
             Ok(image) => publisher.publish(image),
             Err(PassError { cause: error, .. }) => {
                 tracing::warn!(catalog = %followed.name, %error, "cannot open the stored image");

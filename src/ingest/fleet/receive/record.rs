@@ -19,9 +19,15 @@ impl Receiver {
         };
         let (store, revision) = (&self.context.store, &shown.revision);
         store.make_current(revision).await?;
-        let own_image = shown.image.as_ref();
-        if let Some(image) = own_image.filter(|image| image.revision == revision.id) {
-            store.record_image(revision.id, &image.record).await?;
+        match &shown.image {
+            Some(image) if image.revision == revision.id => {
+                store.record_image(revision.id, &image.record).await?;
+            }
+            Some(image) => {
+                let kept = store.keep_earlier_image(revision, image.revision, &image.record);
+                kept.await?;
+            }
+            None => {}
         }
         self.is_kept = true;
         Ok(())

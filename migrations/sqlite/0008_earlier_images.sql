@@ -1,0 +1,9 @@
+-- The images that clients see while the current revisions of their catalogs have none.
+-- The revisions that they were made of may be gone.
+
+CREATE TABLE earlier_images (
+    catalog  TEXT    PRIMARY KEY REFERENCES catalogs (name) ON DELETE CASCADE,
+    revision INTEGER NOT NULL,
+    -- As in images.
+    document TEXT    NOT NULL
+);

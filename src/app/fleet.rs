@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 use tokio::sync::watch;
 
-use crate::app::catalog_manager::{followed, image_options};
 use crate::config::Config;
+use crate::ingest::Membership;
 use crate::ingest::archive::{
     self, ArchiveError, Export, Exported, FleetCatalog, FleetImport, Imported, Progress,
 };
-use crate::ingest::{self, Membership};
 use crate::snapshot::FleetStatus;
 use crate::store::Store;
 use crate::store::fleet::{Fleet, FleetError, Migrated, Settings, check_not_alone, check_owner};
@@ -166,10 +165,8 @@ pub async fn import_into_fleet(
     progress: &Progress,
 ) -> Result<Vec<Imported>, ArchiveError> {
     let catalogs = config.catalogs.iter().map(|catalog| {
-        let followed = followed(catalog);
-        let origin = ingest::track_origin(&followed, &image_options(catalog));
-        let source = followed.source;
-        (followed.name, FleetCatalog { source, origin })
+        let (source, origin) = (catalog.source.clone(), catalog.track_origin());
+        (catalog.name.clone(), FleetCatalog { source, origin })
     });
     let import = FleetImport {
         archive,

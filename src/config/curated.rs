@@ -1,6 +1,7 @@
 //! Curated catalogs: resolves `from`, `image_set`, `full`, `dependencies` and
 //! `[[catalog.packages]]` to sources and selections.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::config::error::{ConfigError, CuratedError};
@@ -65,7 +66,32 @@ pub(super) fn resolve(
             return Err(ConfigError::curated(&catalog.name, circle));
         }
     }
+    note_origins(catalogs);
     Ok(())
+}
+
+/// Notes the origins of the catalogs that curated ones are made of.
+fn note_origins(catalogs: &mut [CatalogConfig]) {
+    let mut origins: BTreeMap<CatalogName, String> = BTreeMap::new();
+    loop {
+        let before = origins.len();
+        for catalog in &mut *catalogs {
+            if origins.contains_key(&catalog.name) {
+                continue;
+            }
+            if let Source::Curated(curation) = &mut catalog.source {
+                let known = curation.from.iter().map(|name| origins.get(name).cloned());
+                let Some(known) = known.collect() else {
+                    continue;
+                };
+                curation.origins = known;
+            }
+            origins.insert(catalog.name.clone(), catalog.track_origin());
+        }
+        if origins.len() == before {
+            return;
+        }
+    }
 }
 
 fn curation(
@@ -107,7 +133,11 @@ fn curation(
         any_default: false,
     };
     request.check()?;
-    Ok(Curation { from, request })
+    Ok(Curation {
+        from,
+        request,
+        origins: Vec::new(),
+    })
 }
 
 fn package(written: &PackageSettings) -> Result<PackageSelection, RequestError> {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use crate::config::log::LogConfig;
 use crate::config::proxies::Proxies;
 use crate::config::settings::NamePrefix;
-use crate::ingest::{FolderOptions, Mirror, OnInvalid, Scrub, Source};
+use crate::ingest::{
+    FolderOptions, Followed, ImageOptions, Mirror, OnInvalid, Scrub, Source, track_origin,
+};
 use crate::kubernetes;
 use crate::name::CatalogName;
 use crate::serve::Limits;
@@ -123,4 +125,31 @@ pub struct CatalogConfig {
     /// The name outside of almanac (`HOST/REPOSITORY`) under which its image is
     /// signed.
     pub signed_name: Option<String>,
+}
+
+impl CatalogConfig {
+    /// The way to follow it.
+    pub fn followed(&self) -> Followed {
+        Followed {
+            name: self.name.clone(),
+            source: self.source.clone(),
+            poll: self.poll,
+            platform: self.platform.clone(),
+            on_invalid: self.on_invalid,
+            folder: self.folder.clone(),
+        }
+    }
+
+    /// The way to make its images.
+    pub fn image_options(&self) -> ImageOptions {
+        ImageOptions {
+            mirror: self.mirror,
+            signed_name: self.signed_name.clone(),
+        }
+    }
+
+    /// What makes its configuration differ from others of its name.
+    pub fn track_origin(&self) -> String {
+        track_origin(&self.followed(), &self.image_options())
+    }
 }

@@ -13,6 +13,9 @@ pub struct Curation {
     pub from: Vec<CatalogName>,
     /// The selection.
     pub request: Request,
+    /// What makes each of the catalogs differ from others of its name, as of
+    /// [`track_origin`](crate::ingest::track_origin).
+    pub origins: Vec<String>,
 }
 
 /// Why a curated catalog cannot be made.
@@ -50,6 +53,11 @@ impl Curation {
     /// Whether it is one whole catalog, problems included.
     pub(super) fn is_copy(&self) -> bool {
         self.request.is_whole() && self.from.len() == 1
+    }
+
+    /// The digest of the origins of the catalogs.
+    pub(super) fn digest_of_origins(&self) -> Digest {
+        Digest::of(self.origins.join("\n").as_bytes())
     }
 
     /// The digest of the selection: of `selection_document`'s bytes. It is
@@ -159,6 +167,7 @@ mod tests {
         let curation = Curation {
             from: Vec::new(),
             request,
+            origins: Vec::new(),
         };
         assert_eq!(curation.digest(), Digest::of(text.as_bytes()));
     }

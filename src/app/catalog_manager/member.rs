@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::app::catalog_manager::shared::{Shared, Task};
 use crate::app::catalog_manager::tasks::Tasks;
 use crate::config::CatalogConfig;
-use crate::ingest::{self, Followed, ImageOptions, PassContext, Source};
+use crate::ingest::{self, PassContext, Source};
 use crate::name::CatalogName;
 use crate::serve::access::Rule;
 use crate::snapshot::{Catalog, ImagePublisher, ImageSlot, Mirrored, Publisher, Routing};
@@ -33,7 +33,7 @@ impl Member {
         shared: &Shared,
         context: &PassContext,
     ) -> Self {
-        let followed = followed(config);
+        let followed = config.followed();
         let (catalog, publisher) = shared.publisher.slot(config.name.clone(), routing(config));
         ingest::restore(context, &followed, &publisher).await;
         let (image, image_publisher) = ImageSlot::new();
@@ -61,18 +61,12 @@ impl Member {
         context: &PassContext,
     ) -> Self {
         let old = std::mem::replace(&mut self.config, config.clone());
-        let followed = followed(config);
-        let same = self::followed(&old) == followed && image_options(&old) == image_options(config);
+        let followed = config.followed();
+        let same = old.followed() == followed && old.image_options() == config.image_options();
         if !same || context_changed {
             self.end_work().await;
             if old.source != config.source {
-                let (from, to) = (old.source.to_string(), config.source.to_string());
-                if from == to {
-                    // Curated from the same catalogs.
-                    tracing::info!(catalog = %config.name, source = to, "the catalog has a new selection");
-                } else {
-                    tracing::info!(catalog = %config.name, %from, %to, "the catalog has a new source");
-                }
+                log_new_source(config, &old.source);
             }
             let snapshot = self.publisher.snapshot();
             if snapshot.is_none_or(|snapshot| followed.may_serve(snapshot.revision())) {
@@ -132,8 +126,9 @@ impl Member {
             });
             // An image of the files needs no network, and neither do signatures of a
             // stored one.
-            let is_missing =
-                self.image_publisher.image().is_none() || context.signing_key.is_some();
+            let stored = publisher.snapshot().map(|snapshot| snapshot.revision().id);
+            let image = self.image_publisher.image().map(|image| image.revision);
+            let is_missing = image != stored || context.signing_key.is_some();
             let is_slim = self.config.mirror == ingest::Mirror::Slim;
             let is_needed = tasks.is_of_fleet() || (is_stored && is_missing);
             if is_slim && is_needed && !shared.read_only {
@@ -175,6 +170,21 @@ impl Member {
     }
 }
 
+fn log_new_source(config: &CatalogConfig, old: &Source) {
+    let catalog = &config.name;
+    let (from, to) = (old.to_string(), config.source.to_string());
+    match (old, &config.source) {
+        (Source::Curated(old), Source::Curated(new)) if from == to => {
+            if old.request == new.request {
+                tracing::info!(%catalog, source = to, "a catalog that it is made of has changed");
+            } else {
+                tracing::info!(%catalog, source = to, "the catalog has a new selection");
+            }
+        }
+        _ => tracing::info!(%catalog, %from, %to, "the catalog has a new source"),
+    }
+}
+
 /// The repository that a catalog mirrors in full.
 pub(super) fn mirrored(catalog: &CatalogConfig) -> Option<Mirrored> {
     match &catalog.source {
@@ -191,24 +201,6 @@ fn routing(catalog: &CatalogConfig) -> Routing {
         authorities: catalog.authorities.clone(),
         withheld: !catalog.available,
         announced: catalog.announced,
-    }
-}
-
-pub(in crate::app) fn image_options(catalog: &CatalogConfig) -> ImageOptions {
-    ImageOptions {
-        mirror: catalog.mirror,
-        signed_name: catalog.signed_name.clone(),
-    }
-}
-
-pub(in crate::app) fn followed(catalog: &CatalogConfig) -> Followed {
-    Followed {
-        name: catalog.name.clone(),
-        source: catalog.source.clone(),
-        poll: catalog.poll,
-        platform: catalog.platform.clone(),
-        on_invalid: catalog.on_invalid,
-        folder: catalog.folder.clone(),
     }
 }
 

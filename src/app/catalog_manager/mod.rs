@@ -13,7 +13,6 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use futures_util::{StreamExt as _, stream};
 
-pub(super) use member::{followed, image_options};
 pub(super) use prepared::Prepared;
 pub(super) use shared::Shared;
 

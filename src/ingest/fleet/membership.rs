@@ -12,10 +12,11 @@ use crate::ingest::fleet::clock::Clock;
 use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::silence::Silence;
 use crate::ingest::fleet::standing::{Standing, TrackKey};
+use crate::ingest::fleet::track_origin::track_origin;
 use crate::ingest::fleet::track_state::{TrackState, Waiting};
 use crate::ingest::fleet::verification::Verification;
-use crate::ingest::followed::{Followed, OnInvalid};
-use crate::ingest::images::options::{ImageOptions, Mirror};
+use crate::ingest::followed::Followed;
+use crate::ingest::images::options::ImageOptions;
 use crate::name::CatalogName;
 use crate::snapshot::FleetStatus;
 use crate::store::fleet::{Beat, Fleet, FleetError, GenerationId, Lease, ReplicaId, Silences};
@@ -324,21 +325,6 @@ impl Membership {
     pub(super) fn set_me(&self, me: Option<ReplicaId>) {
         self.0.me.send_replace(me);
     }
-}
-
-/// What makes the configuration of a catalog differ from others of its name.
-pub fn track_origin(followed: &Followed, image: &ImageOptions) -> String {
-    let on_invalid = match followed.on_invalid {
-        OnInvalid::Quarantine => "quarantine",
-        OnInvalid::Reject => "reject",
-    };
-    let kind = match image.mirror {
-        Mirror::Slim => "slim",
-        Mirror::Full => "full",
-    };
-    let signed = image.signed_name.as_deref().unwrap_or("-");
-    let identity = followed.identity();
-    format!("{identity} {on_invalid} {kind} {signed}")
 }
 
 impl Track {

@@ -1,7 +1,7 @@
 //! One replica of a fleet: it follows its share of the catalogs, and serves all.
 //!
 //! `membership` is this replica's view of the fleet, which `beat` keeps up to date, and
-//! `track_state` that of one catalog; `leases` decides which catalogs this replica follows;
+//! `track_state` that of one catalog, which `track_origin` tells from others of its name; `leases` decides which catalogs this replica follows;
 //! `standing` tells whether it should get clients, and `verification` whether database and bucket
 //! are the fleet's.
 //! `giving_up` leaves a catalog to others when its passes fail here. `silence` tells who lived
@@ -34,6 +34,7 @@ mod silence;
 mod sources;
 mod standing;
 mod telling;
+mod track_origin;
 mod track_state;
 mod turn;
 mod upkeep;
@@ -42,8 +43,9 @@ mod visit;
 
 pub use fleet_metrics::describe_fleet_metrics;
 pub(super) use format::fetch_or_build;
-pub use membership::{Membership, Track, track_origin};
+pub use membership::{Membership, Track};
 pub use receive::receive;
 pub(super) use share::{MadeRevision, encode, share_image, share_revision};
+pub use track_origin::track_origin;
 pub use upkeep::keep_place;
 pub(super) use visit::Visit;

@@ -10,7 +10,9 @@ use super::{
     until_all_at, until_at,
 };
 use crate::support::almanac::{Almanac, LONG_PATIENCE, catalog, following};
+use crate::support::catalog::Catalog;
 use crate::support::http::get;
+use crate::support::image::{Built, Image, Index};
 use crate::support::postgres;
 use crate::support::program::PATIENCE;
 use crate::support::upstream::Upstream;
@@ -104,6 +106,101 @@ fn curated_catalogs_and_full_mirrors_come_to_every_replica() {
         let wanted = second.digest().to_string();
         until("the mirrored image", || tag(replica) == wanted);
     }
+}
+
+/// A mirrored image comes after its revision, and may not come for a long time.
+#[test]
+fn a_start_without_the_database_serves_the_image_before_until_the_next_has_come() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let first = push(&upstream, "first");
+    let source = upstream.reference(REPOSITORY, "latest");
+    let config = following(&source) + "mirror = \"full\"\nplatform = \"linux/amd64\"\n";
+    let mut all = replicas(&shared, &config, 2);
+    let until_mirrored = |replicas: &mut [Almanac], image: &Built| {
+        let wanted = image.digest().to_string();
+        for replica in replicas {
+            replica.until_pullable("a");
+            until("the mirrored image", || tag(replica) == wanted);
+        }
+    };
+    until_all_at(&mut all, "a", &first.digest());
+    until_mirrored(&mut all, &first);
+    // A mirror has all platforms, of which one cannot be pulled.
+    let of_platform = |package: &str, architecture: &str| {
+        let image = Image::of_catalog(&Catalog::one(package));
+        image.platform("linux", architecture).build()
+    };
+    let other = of_platform("other", "s390x");
+    let mut missing = Vec::new();
+    other.for_each_blob(|blob| missing.push(blob.digest));
+    let own = of_platform("second", "amd64");
+    let second = Index::new().image(own).image(other).build();
+    upstream.push_without(REPOSITORY, "latest", &second, &missing);
+    until_all_at(&mut all, "a", &second.digest());
+    // One that has never had the revision of that image.
+    all.push(shared.replica(&config));
+    until_all_at(&mut all, "a", &second.digest());
+    until_mirrored(&mut all, &first);
+
+    shared.postgres.kill9();
+    for replica in &mut all {
+        replica.program.kill9();
+        replica.program.restart();
+        assert_eq!(replica.packages("a").unwrap(), ["second"]);
+        assert_eq!(tag(replica), first.digest().to_string());
+        first.for_each_blob(|blob| {
+            let pulled = replica.http(&format!("/v2/a/blobs/{}", blob.digest));
+            assert_eq!(pulled.body, blob.bytes);
+        });
+    }
+    shared.postgres.restart();
+    upstream.push(REPOSITORY, "latest", &second);
+    until_mirrored(&mut all, &second);
+}
+
+/// During a rollout, replicas of two configurations serve side by side.
+#[test]
+fn a_curated_catalog_whose_source_moves_does_not_change_to_and_fro() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let elsewhere = "b/catalog";
+    let config = |repository: &str| {
+        let source = upstream.reference(repository, "latest");
+        // Made of a curated one again.
+        let ours = "\n[[catalog]]\nname = \"ours\"\nfrom = [\"middle\"]\n";
+        let middle = "\n[[catalog]]\nname = \"middle\"\nfrom = [\"a\"]\n";
+        format!("{}{ours}{middle}", following(&source))
+    };
+    push(&upstream, "first");
+    upstream.push(elsewhere, "latest", &image_of("second"));
+    let until_ours = |replica: &mut Almanac, package: &str| {
+        replica.until_within(LONG_PATIENCE, "ours", "a revision", |status| {
+            status["state"] == "serving"
+        });
+        until(package, || replica.packages("ours").unwrap() == [package]);
+    };
+    let mut old = shared.replica(&config(REPOSITORY));
+    until_ours(&mut old, "first");
+    let mut new = shared.replica(&config(elsewhere));
+    until_ours(&mut new, "second");
+    assert_eq!(old.packages("ours").unwrap(), ["first"]);
+    // Each goes on with its own source.
+    push(&upstream, "third");
+    until_ours(&mut old, "third");
+    assert_eq!(new.packages("ours").unwrap(), ["second"]);
+    upstream.push(elsewhere, "latest", &image_of("fourth"));
+    until_ours(&mut new, "fourth");
+    assert_eq!(old.packages("ours").unwrap(), ["third"]);
+    // The rollout ends.
+    old.reconfigure(&format!("{}{}", shared.settings(), config(elsewhere)));
+    until_ours(&mut old, "fourth");
+    let tracks = "SELECT count(*) FROM tracks WHERE catalog = 'ours'";
+    assert_eq!(shared.postgres.ask(tracks), "2");
 }
 
 /// Sets back the catalog `a`, in one transaction that ends once the publication of another

@@ -2,6 +2,8 @@ use super::*;
 use crate::ingest::curation::Curation;
 use crate::ingest::fleet::moments::unless_turned;
 use crate::ingest::folder_listing::FolderOptions;
+use crate::ingest::followed::OnInvalid;
+use crate::ingest::images::options::Mirror;
 use crate::ingest::source::Source;
 use crate::store::fleet::testing;
 use ::images::Platform;

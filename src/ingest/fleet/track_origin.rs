@@ -1,0 +1,26 @@
+//! Which configurations of a catalog share a track.
+
+use crate::ingest::followed::{Followed, OnInvalid};
+use crate::ingest::images::options::{ImageOptions, Mirror};
+use crate::ingest::source::Source;
+
+/// What makes the configuration of a catalog differ from others of its name. That of a
+/// curated catalog differs with those of the catalogs that it is made of: it is not to
+/// change to and fro while replicas of two configurations run.
+pub fn track_origin(followed: &Followed, image: &ImageOptions) -> String {
+    let on_invalid = match followed.on_invalid {
+        OnInvalid::Quarantine => "quarantine",
+        OnInvalid::Reject => "reject",
+    };
+    let kind = match image.mirror {
+        Mirror::Slim => "slim",
+        Mirror::Full => "full",
+    };
+    let signed = image.signed_name.as_deref().unwrap_or("-");
+    let identity = followed.identity();
+    let origin = format!("{identity} {on_invalid} {kind} {signed}");
+    match &followed.source {
+        Source::Curated(curation) => format!("{origin} {}", curation.digest_of_origins()),
+        _ => origin,
+    }
+}

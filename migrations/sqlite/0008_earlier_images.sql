@@ -4,6 +4,9 @@
 CREATE TABLE earlier_images (
     catalog  TEXT    PRIMARY KEY REFERENCES catalogs (name) ON DELETE CASCADE,
     revision INTEGER NOT NULL,
+    -- As in revisions: where it came from.
+    source   TEXT    NOT NULL,
+    variant  TEXT,
     -- As in images.
     document TEXT    NOT NULL
 );

@@ -66,12 +66,15 @@ pub(super) fn resolve(
             return Err(ConfigError::curated(&catalog.name, circle));
         }
     }
-    note_origins(catalogs);
+    // Elsewhere nothing depends on them, and a changed source restarts no other catalog.
+    if settings.database.is_some() {
+        note_track_origins(catalogs);
+    }
     Ok(())
 }
 
-/// Notes the origins of the catalogs that curated ones are made of.
-fn note_origins(catalogs: &mut [CatalogConfig]) {
+/// Notes the track origins of the sources of curated catalogs.
+fn note_track_origins(catalogs: &mut [CatalogConfig]) {
     let mut origins: BTreeMap<CatalogName, String> = BTreeMap::new();
     loop {
         let before = origins.len();
@@ -84,7 +87,7 @@ fn note_origins(catalogs: &mut [CatalogConfig]) {
                 let Some(known) = known.collect() else {
                     continue;
                 };
-                curation.origins = known;
+                curation.track_origins = known;
             }
             origins.insert(catalog.name.clone(), catalog.track_origin());
         }
@@ -136,7 +139,7 @@ fn curation(
     Ok(Curation {
         from,
         request,
-        origins: Vec::new(),
+        track_origins: Vec::new(),
     })
 }
 

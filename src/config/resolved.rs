@@ -148,7 +148,7 @@ impl CatalogConfig {
         }
     }
 
-    /// What makes its configuration differ from others of its name.
+    /// Identifies its configuration: replicas of a fleet with equal ones share a track.
     pub fn track_origin(&self) -> String {
         track_origin(&self.followed(), &self.image_options())
     }

@@ -13,9 +13,8 @@ pub struct Curation {
     pub from: Vec<CatalogName>,
     /// The selection.
     pub request: Request,
-    /// What makes each of the catalogs differ from others of its name, as of
-    /// [`track_origin`](crate::ingest::track_origin).
-    pub origins: Vec<String>,
+    /// In a fleet, the [`track_origin`](crate::ingest::track_origin) of each of the catalogs.
+    pub track_origins: Vec<String>,
 }
 
 /// Why a curated catalog cannot be made.
@@ -55,9 +54,9 @@ impl Curation {
         self.request.is_whole() && self.from.len() == 1
     }
 
-    /// The digest of the origins of the catalogs.
-    pub(super) fn digest_of_origins(&self) -> Digest {
-        Digest::of(self.origins.join("\n").as_bytes())
+    /// The digest of the track origins of the catalogs.
+    pub(super) fn digest_of_track_origins(&self) -> Digest {
+        Digest::of(self.track_origins.join("\n").as_bytes())
     }
 
     /// The digest of the selection: of `selection_document`'s bytes. It is
@@ -167,7 +166,7 @@ mod tests {
         let curation = Curation {
             from: Vec::new(),
             request,
-            origins: Vec::new(),
+            track_origins: Vec::new(),
         };
         assert_eq!(curation.digest(), Digest::of(text.as_bytes()));
     }

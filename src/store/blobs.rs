@@ -1,6 +1,7 @@
 //! Which blobs stay: those that a revision was made from stay as long as the
-//! revision, and those of an earlier image as long as clients see it. The others are spare; [`CacheLimits`](crate::store::CacheLimits)
-//! bound them by age and size, so that broken images cannot fill the disk.
+//! revision, and those of an earlier image as long as clients see it. The others
+//! are spare; [`CacheLimits`](crate::store::CacheLimits) bound them by age and
+//! size, so that broken images cannot fill the disk.
 
 use std::collections::HashSet;
 
@@ -9,7 +10,7 @@ use sqlx::sqlite::SqliteRow;
 
 use crate::store::content::Contents;
 use crate::store::disk::{blocking, sync_folder};
-use crate::store::{BlobPin, Store, StoreError, sql};
+use crate::store::{BlobPin, Store, StoreError, earlier_images, sql};
 use ::images::digest::Digest;
 
 impl Store {
@@ -87,11 +88,18 @@ impl Store {
         // Before the rows: a pass that unpins a blob in between has committed a
         // row by then, or does not need it any more.
         let mut needed = self.contents.pinned();
-        let query = sqlx::query("SELECT DISTINCT digest FROM revision_blobs");
+        // At once: an image may become an earlier one in between.
+        let query = sqlx::query(
+            "SELECT DISTINCT digest, NULL AS document FROM revision_blobs
+             UNION ALL SELECT NULL, document FROM earlier_images",
+        );
         let rows = sql::all(&self.pool, "list the blobs", query).await?;
-        needed.extend(digests(&rows));
-        let earlier = self.blobs_of_earlier_images().await?;
-        needed.extend(earlier.into_iter().map(|(_, digest)| digest));
+        for row in &rows {
+            match row.get::<Option<&str>, _>("digest") {
+                Some(digest) => needed.extend(digest.parse::<Digest>().ok()),
+                None => needed.extend(earlier_images::parts(row)),
+            }
+        }
         Ok(needed)
     }
 }

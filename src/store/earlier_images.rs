@@ -1,71 +1,52 @@
 //! Images that clients see while the current revisions of their catalogs have none.
 //!
 //! An image is made after its revision is published, and pulling one may fail for a long
-//! time. Until then clients pull the one before, also after a restart.
+//! time. Until then clients pull the previous one, also after a restart.
 
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, Sqlite, Transaction};
+use sqlx::{Row as _, Sqlite, SqliteConnection, Transaction};
 
 use crate::name::CatalogName;
 use crate::store::images::Image;
-use crate::store::sql::whole;
-use crate::store::{Revision, RevisionId, Store, StoreError, sql};
+use crate::store::{Revision, RevisionId, SourceIdentity, Store, StoreError, sql};
 use ::images::digest::Digest;
 
+/// An image that clients of a catalog see while its current revision has none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlierImage {
+    /// The revision that it was made of.
+    pub revision: RevisionId,
+    /// Its source. The current revision may have another tag or platform.
+    pub identity: SourceIdentity,
+    /// The image.
+    pub image: Image,
+}
+
 impl Store {
-    /// The image that clients of a catalog see while its current revision has none, and
-    /// the revision that it was made of.
+    /// The image that clients of a catalog see while its current revision has none.
     pub async fn earlier_image(
         &self,
         catalog: &CatalogName,
-    ) -> Result<Option<(RevisionId, Image)>, StoreError> {
-        let query = sqlx::query("SELECT revision, document FROM earlier_images WHERE catalog = ?");
+    ) -> Result<Option<EarlierImage>, StoreError> {
+        let query = sqlx::query(
+            "SELECT revision, source, variant, document FROM earlier_images WHERE catalog = ?",
+        );
         let query = query.bind(catalog.as_str());
-        let found = sql::first(&self.pool, "look up an earlier image", query).await;
-        match found {
-            Ok(row) => Ok(row.and_then(|row| Some((RevisionId(row.get(0)), image(&row)?)))),
-            // A store that is only read may be of a version without them.
-            Err(error) if error.to_string().contains("no such table") => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Keeps the image that clients see of a catalog while its current revision, which is
-    /// this one, has none. It was made of the revision `of`. Its blobs are in the store, and
-    /// pinned.
-    pub async fn keep_earlier_image(
-        &self,
-        current: &Revision,
-        of: RevisionId,
-        image: &Image,
-    ) -> Result<(), StoreError> {
-        let before = self.earlier_image(&current.catalog).await?;
-        if before
-            .as_ref()
-            .is_some_and(|(id, kept)| (*id, kept) == (of, image))
-        {
-            return Ok(());
-        }
-        self.sync_contents().await?;
-        let document = serde_json::to_string(image).map_err(StoreError::encode("an image"))?;
-        let parts: Vec<Digest> = image.parts().map(|part| part.digest).collect();
-        let (store, pins) = (self.clone(), self.pins(&parts));
-        let (catalog, id) = (current.catalog.clone(), current.id);
-        whole(async move {
-            let statement = sqlx::query(
-                "INSERT OR REPLACE INTO earlier_images (catalog, revision, document)
-                 SELECT name, ?3, ?4 FROM catalogs WHERE name = ?1 AND current = ?2
-                   AND NOT EXISTS (SELECT 1 FROM images WHERE revision = ?2)",
-            );
-            let statement = statement.bind(catalog.as_str()).bind(id.0);
-            let statement = statement.bind(of.0).bind(document);
-            sql::execute(&store.pool, "keep an earlier image", statement).await?;
-            drop(pins);
-            let before = before.iter().flat_map(|(_, image)| image.parts());
-            let blobs: Vec<_> = before.map(|part| part.digest).collect();
-            store.release_blobs(&blobs).await
-        })
-        .await
+        let row = sql::first(&self.pool, "look up an earlier image", query);
+        let Some(row) = unless_older(row.await)?.flatten() else {
+            return Ok(None);
+        };
+        let Some(image) = image(&row) else {
+            return Ok(None);
+        };
+        Ok(Some(EarlierImage {
+            revision: RevisionId(row.get("revision")),
+            identity: SourceIdentity {
+                source: row.get("source"),
+                variant: row.get("variant"),
+            },
+            image,
+        }))
     }
 
     /// The blobs of all earlier images, each with its catalog.
@@ -73,51 +54,77 @@ impl Store {
         &self,
     ) -> Result<Vec<(CatalogName, Digest)>, StoreError> {
         let query = sqlx::query("SELECT catalog, document FROM earlier_images");
-        let rows = sql::all(&self.pool, "list the earlier images", query).await?;
+        let rows = sql::all(&self.pool, "list the earlier images", query);
         let mut blobs = Vec::new();
-        for row in &rows {
-            let Ok(catalog) = row.get::<&str, _>("catalog").parse::<CatalogName>() else {
-                continue;
-            };
-            let image = image(row);
-            let parts = image.iter().flat_map(Image::parts);
-            blobs.extend(parts.map(|part| (catalog.clone(), part.digest)));
+        for row in unless_older(rows.await)?.iter().flatten() {
+            if let Ok(catalog) = row.get::<&str, _>("catalog").parse::<CatalogName>() {
+                let digests = parts(row).into_iter();
+                blobs.extend(digests.map(|digest| (catalog.clone(), digest)));
+            }
         }
         Ok(blobs)
     }
 }
 
+/// Nothing of a store of a version without earlier images, which is only read.
+fn unless_older<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match found {
+        Err(error) if error.to_string().contains("no such table") => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// Keeps the image of the current revision of a catalog for the next one, unless that has
-/// its own or is of another source.
+/// its own.
 pub(super) async fn carry(
     transaction: &mut Transaction<'_, Sqlite>,
     catalog: &CatalogName,
     next: RevisionId,
 ) -> Result<(), StoreError> {
-    let action = "keep the image of the revision before";
+    let action = "keep the image of the previous revision";
     let statement = sqlx::query(
-        "INSERT OR REPLACE INTO earlier_images (catalog, revision, document)
-         SELECT c.name, i.revision, i.document
-         FROM catalogs c JOIN images i ON i.revision = c.current WHERE c.name = ?1",
+        "INSERT OR REPLACE INTO earlier_images (catalog, revision, source, variant, document)
+         SELECT c.name, r.id, r.source, r.variant, i.document
+         FROM catalogs c JOIN revisions r ON r.id = c.current JOIN images i ON i.revision = r.id
+         WHERE c.name = ?1 AND r.id <> ?2
+           AND NOT EXISTS (SELECT 1 FROM images WHERE revision = ?2)",
     );
-    let statement = statement.bind(catalog.as_str());
+    let statement = statement.bind(catalog.as_str()).bind(next.0);
     sql::execute(&mut **transaction, action, statement).await?;
     let statement = sqlx::query(
-        "DELETE FROM earlier_images WHERE catalog = ?1 AND (
-           EXISTS (SELECT 1 FROM images WHERE revision = ?2)
-           OR EXISTS (
-             SELECT 1 FROM catalogs c JOIN revisions old ON old.id = c.current
-             JOIN revisions new ON new.id = ?2
-             WHERE c.name = ?1 AND (old.source, old.variant) IS NOT (new.source, new.variant)))",
+        "DELETE FROM earlier_images
+         WHERE catalog = ?1 AND EXISTS (SELECT 1 FROM images WHERE revision = ?2)",
     );
     let statement = statement.bind(catalog.as_str()).bind(next.0);
     sql::execute(&mut **transaction, action, statement).await
 }
 
-/// Removes the earlier image of the catalog of a revision that has its own now, if it is the
-/// current one. Returns the blobs of the removed image.
+/// Keeps an image that clients see of a catalog while its current revision has none. It was
+/// made of another revision of the same source. Returns the blobs of the one before.
+pub(super) async fn insert(
+    connection: &mut SqliteConnection,
+    current: &Revision,
+    (of, image): (RevisionId, &Image),
+) -> Result<Vec<Digest>, StoreError> {
+    let action = "keep an earlier image";
+    let query = sqlx::query("SELECT document FROM earlier_images WHERE catalog = ?");
+    let query = query.bind(current.catalog.as_str());
+    let before = sql::first(&mut *connection, action, query).await?;
+    let document = serde_json::to_string(image).map_err(StoreError::encode("an image"))?;
+    let statement = sqlx::query(
+        "INSERT OR REPLACE INTO earlier_images (catalog, revision, source, variant, document)
+         SELECT catalog, ?2, source, variant, ?3 FROM revisions
+         WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM images WHERE revision = ?1)",
+    );
+    let statement = statement.bind(current.id.0).bind(of.0).bind(document);
+    sql::execute(&mut *connection, action, statement).await?;
+    Ok(before.as_ref().map(parts).unwrap_or_default())
+}
+
+/// Removes the earlier image of the catalog of a current revision, which has its own now.
+/// Returns the blobs of the removed image.
 pub(super) async fn remove(
-    transaction: &mut Transaction<'_, Sqlite>,
+    connection: &mut SqliteConnection,
     current: RevisionId,
 ) -> Result<Vec<Digest>, StoreError> {
     let statement = sqlx::query(
@@ -125,18 +132,20 @@ pub(super) async fn remove(
          RETURNING document",
     );
     let action = "remove an earlier image";
-    let row = sql::first(&mut **transaction, action, statement.bind(current.0)).await?;
-    let removed = row.as_ref().and_then(image);
-    Ok(removed
-        .iter()
-        .flat_map(Image::parts)
-        .map(|part| part.digest)
-        .collect())
+    let removed = sql::first(connection, action, statement.bind(current.0)).await?;
+    Ok(removed.as_ref().map(parts).unwrap_or_default())
 }
 
 /// The document of a row. That of another version cannot be read.
 fn image(row: &SqliteRow) -> Option<Image> {
     serde_json::from_str(row.get("document")).ok()
+}
+
+/// The digests of the parts of a row's image.
+pub(super) fn parts(row: &SqliteRow) -> Vec<Digest> {
+    let image = image(row);
+    let parts = image.iter().flat_map(Image::parts);
+    parts.map(|part| part.digest).collect()
 }
 
 #[cfg(test)]
@@ -147,7 +156,7 @@ mod tests {
 
     use super::*;
     use crate::answers::index::Index;
-    use crate::store::{CacheLimits, Counts, ImageBlob, ImageKind, NewRevision, SourceIdentity};
+    use crate::store::{CacheLimits, Counts, ImageBlob, ImageKind, NewRevision};
 
     async fn open(folder: &Path) -> Store {
         Store::open_with(folder, CacheLimits::NOTHING)
@@ -155,20 +164,29 @@ mod tests {
             .unwrap()
     }
 
-    async fn commit(store: &Store, source: &str) -> Revision {
-        let finished = store.write_revision().unwrap().finish(Index::default());
-        let new = NewRevision {
-            catalog: &"a".parse().unwrap(),
+    fn new<'a>(catalog: &'a CatalogName, source: &str) -> NewRevision<'a> {
+        NewRevision {
+            catalog,
             identity: SourceIdentity::from_text(source),
             digest: Digest::of(b"a"),
             counts: Counts::default(),
             blobs: &[],
             problems: &[],
             search: &[],
-        };
-        let revision = store.commit(finished.unwrap(), new).await.unwrap();
+        }
+    }
+
+    async fn commit(store: &Store, source: &str) -> Revision {
+        let revision = commit_beside(store, source).await;
         store.retire(&revision).await.unwrap();
         revision
+    }
+
+    /// The one before is not removed yet.
+    async fn commit_beside(store: &Store, source: &str) -> Revision {
+        let finished = store.write_revision().unwrap().finish(Index::default());
+        let committed = store.commit(finished.unwrap(), new(&name(), source)).await;
+        committed.unwrap()
     }
 
     /// An image with one blob, which is in the store.
@@ -199,88 +217,148 @@ mod tests {
         contents
     }
 
+    const SOURCE: &str = "quay.io/a/b:v1 linux/amd64";
+
+    fn name() -> CatalogName {
+        "a".parse().unwrap()
+    }
+
+    async fn earlier(store: &Store) -> Option<(RevisionId, Image)> {
+        let found = store.earlier_image(&name()).await.unwrap()?;
+        Some((found.revision, found.image))
+    }
+
     #[tokio::test]
     async fn an_image_stays_until_a_later_revision_has_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path()).await;
-        let name: CatalogName = "a".parse().unwrap();
-        let first = commit(&store, "quay.io/a/b:v1 linux/amd64").await;
-        assert_eq!(store.earlier_image(&name).await.unwrap(), None);
+        let first = commit(&store, SOURCE).await;
+        assert_eq!(earlier(&store).await, None);
         let old = image(&store, "old");
-        store.record_image(first.id, &old).await.unwrap();
-        assert_eq!(store.earlier_image(&name).await.unwrap(), None);
+        assert!(store.record_image(first.id, &old).await.unwrap());
+        assert_eq!(earlier(&store).await, None);
         // Two revisions without an image.
-        let kept = Some((first.id, old.clone()));
-        commit(&store, "quay.io/a/b:v1 linux/amd64").await;
-        assert_eq!(store.earlier_image(&name).await.unwrap(), kept);
-        let third = commit(&store, "quay.io/a/b:v1 linux/amd64").await;
+        let kept = Some((first.id, old));
+        commit(&store, SOURCE).await;
+        assert_eq!(earlier(&store).await, kept);
+        let third = commit(&store, SOURCE).await;
         store.close().await;
         drop(store);
         let store = open(folder.path()).await;
-        assert_eq!(store.earlier_image(&name).await.unwrap(), kept);
+        assert_eq!(earlier(&store).await, kept);
         assert_eq!(blobs(&store), ["old"]);
         // It takes room that only this catalog needs.
-        let footprints = store.footprints(std::slice::from_ref(&name)).await.unwrap();
+        let footprints = store.footprints(&[name()]).await.unwrap();
         assert_eq!(footprints[0].blobs, 3);
 
         let new = image(&store, "new");
-        store.record_image(third.id, &new).await.unwrap();
-        assert_eq!(store.earlier_image(&name).await.unwrap(), None);
+        assert!(store.record_image(third.id, &new).await.unwrap());
+        assert_eq!(earlier(&store).await, None);
         assert_eq!(blobs(&store), ["new"]);
         // A catalog that is removed leaves nothing.
-        commit(&store, "quay.io/a/b:v1 linux/amd64").await;
+        commit(&store, SOURCE).await;
         assert_eq!(blobs(&store), ["new"]);
-        store.forget(&name).await.unwrap();
+        store.forget(&name()).await.unwrap();
         assert!(blobs(&store).is_empty());
         store.close().await;
     }
 
     #[tokio::test]
-    async fn the_image_of_another_source_is_not_kept() {
+    async fn an_earlier_image_has_the_source_that_it_was_made_of() {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path()).await;
-        let name: CatalogName = "a".parse().unwrap();
-        let first = commit(&store, "quay.io/a/b:v1 linux/amd64").await;
+        let first = commit(&store, SOURCE).await;
         let old = image(&store, "old");
-        store.record_image(first.id, &old).await.unwrap();
-        commit(&store, "quay.io/a/b:v1 linux/amd64").await;
-        commit(&store, "quay.io/a/c:v1 linux/amd64").await;
-        assert_eq!(store.earlier_image(&name).await.unwrap(), None);
+        assert!(store.record_image(first.id, &old).await.unwrap());
+        for other in ["quay.io/a/b:v2 linux/amd64", "quay.io/a/c:v2 linux/amd64"] {
+            commit(&store, other).await;
+            let kept = store.earlier_image(&name()).await.unwrap().unwrap();
+            assert_eq!(kept.identity, SourceIdentity::from_text(SOURCE));
+        }
         store.close().await;
-        drop(store);
+    }
+
+    /// It would go with its revision, while clients are told of it.
+    #[tokio::test]
+    async fn an_image_of_a_replaced_revision_comes_too_late() {
+        let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path()).await;
-        assert!(blobs(&store).is_empty());
+        let first = commit(&store, SOURCE).await;
+        let old = image(&store, "old");
+        assert!(store.record_image(first.id, &old).await.unwrap());
+        let second = commit(&store, SOURCE).await;
+        let late = image(&store, "late");
+        commit_beside(&store, SOURCE).await;
+        assert!(!store.record_image(second.id, &late).await.unwrap());
+        assert_eq!(earlier(&store).await, Some((first.id, old)));
         store.close().await;
     }
 
     /// A replica of a fleet gets both from others.
     #[tokio::test]
-    async fn an_image_of_a_revision_that_was_never_here_is_kept_for_the_current_one_only() {
+    async fn a_start_serves_the_image_that_clients_saw_beside_a_revision() {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path()).await;
-        let name: CatalogName = "a".parse().unwrap();
-        let revision = commit(&store, "quay.io/a/b:v1 linux/amd64").await;
+        let revision = commit(&store, SOURCE).await;
         let of: RevisionId = "77".parse().unwrap();
-        let (first, second) = (image(&store, "first"), image(&store, "second"));
-        for image in [&first, &second] {
-            let kept = store.keep_earlier_image(&revision, of, image).await;
-            kept.unwrap();
-            let kept = store.earlier_image(&name).await.unwrap();
-            assert_eq!(kept, Some((of, image.clone())));
+        let show = async |revision: &Revision, of, image: &Image| {
+            let shown = store.make_current(revision, Some((of, image))).await;
+            shown.unwrap();
+        };
+        for content in ["first", "second"] {
+            let image = image(&store, content);
+            show(&revision, of, &image).await;
+            assert_eq!(earlier(&store).await, Some((of, image)));
+            assert_eq!(blobs(&store), [content]);
         }
-        assert_eq!(blobs(&store), ["second"]);
         let own = image(&store, "own");
-        store.record_image(revision.id, &own).await.unwrap();
+        show(&revision, revision.id, &own).await;
+        assert_eq!(earlier(&store).await, None);
+        assert_eq!(store.image(revision.id).await.unwrap(), Some(own.clone()));
         assert_eq!(blobs(&store), ["own"]);
-        // Too late: it has its own, or is not the current one any more.
-        let kept = store.keep_earlier_image(&revision, of, &first).await;
-        kept.unwrap();
-        assert_eq!(store.earlier_image(&name).await.unwrap(), None);
-        commit(&store, "quay.io/a/b:v1 linux/amd64").await;
-        let kept = store.keep_earlier_image(&revision, of, &first).await;
-        kept.unwrap();
-        let kept = store.earlier_image(&name).await.unwrap();
-        assert_eq!(kept, Some((revision.id, own)));
+        // The next revision goes on with it before anything is told of its image.
+        let next = commit_beside(&store, SOURCE).await;
+        assert_eq!(earlier(&store).await, Some((revision.id, own)));
+        store.make_current(&next, None).await.unwrap();
+        assert_eq!(blobs(&store), ["own"]);
+        store.close().await;
+    }
+
+    /// Fetched again, as they were damaged, or made anew for another version.
+    #[tokio::test]
+    async fn files_that_are_replaced_leave_the_image_of_the_revision() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path()).await;
+        let revision = commit(&store, SOURCE).await;
+        let own = image(&store, "own");
+        assert!(store.record_image(revision.id, &own).await.unwrap());
+        let finished = store.write_revision().unwrap().finish(Index::default());
+        let dates = (revision.modified, 1);
+        let name = name();
+        let adopted = store.adopt_built(finished.unwrap(), new(&name, SOURCE), revision.id, dates);
+        adopted.await.unwrap();
+        assert_eq!(store.image(revision.id).await.unwrap(), Some(own));
+        assert!(store.damaged_records(revision.id).await.unwrap().is_empty());
+        let current = store.current(&name).await.unwrap().unwrap();
+        assert_eq!(current.id, revision.id);
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_store_of_a_version_without_them_can_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path()).await;
+        let revision = commit(&store, SOURCE).await;
+        let own = image(&store, "own");
+        assert!(store.record_image(revision.id, &own).await.unwrap());
+        let statement = sqlx::query("DROP TABLE earlier_images");
+        statement.execute(&store.pool).await.unwrap();
+        store.close().await;
+        drop(store);
+        let store = Store::open_beside(folder.path()).await.unwrap().unwrap();
+        assert_eq!(earlier(&store).await, None);
+        let footprints = store.footprints(&[name()]).await.unwrap();
+        assert_eq!(footprints[0].blobs, 3);
         store.close().await;
     }
 }

@@ -62,7 +62,7 @@ impl Store {
             blobs.extend(self.blobs_of(*id).await?);
         }
         let earlier = self.earlier_image(name).await?;
-        let parts = earlier.iter().flat_map(|(_, image)| image.parts());
+        let parts = earlier.iter().flat_map(|earlier| earlier.image.parts());
         blobs.extend(parts.map(|part| part.digest));
         let outlines = self.outlines_of(name).await?;
         // Its revisions, passes and words go with it.

@@ -10,9 +10,8 @@ use sqlx::{Row as _, Sqlite, Transaction};
 
 use crate::store::disk::blocking;
 use crate::store::record::{self, IMAGE_RECORD};
-use crate::store::revisions::{insert_blobs, revision_exists};
-use crate::store::sql::whole;
-use crate::store::{RevisionId, Store, StoreError, earlier_images, sql};
+use crate::store::revisions::insert_blobs;
+use crate::store::{RevisionId, Store, StoreError, sql};
 use ::images::digest::Digest;
 
 /// The image of a revision.
@@ -123,31 +122,6 @@ impl Image {
 }
 
 impl Store {
-    /// Records the image of a revision, in place of the one it had. Its blobs
-    /// are in the store, and pinned. `false` when the revision was removed.
-    pub async fn record_image(&self, id: RevisionId, image: &Image) -> Result<bool, StoreError> {
-        self.sync_contents().await?;
-        let parts: Vec<Digest> = image.parts().map(|part| part.digest).collect();
-        let (store, pins, image) = (self.clone(), self.pins(&parts), image.clone());
-        whole(async move {
-            let mut transaction = store.begin().await?;
-            if !revision_exists(&mut *transaction, id).await? {
-                return Ok(false);
-            }
-            insert(&mut transaction, id, &image).await?;
-            let earlier = earlier_images::remove(&mut transaction, id).await?;
-            store.write_image_record(id, &image).await?;
-            let committed = transaction.commit().await;
-            committed.map_err(StoreError::sql("commit"))?;
-            drop(pins);
-            if !earlier.is_empty() {
-                store.release_blobs(&earlier).await?;
-            }
-            Ok(true)
-        })
-        .await
-    }
-
     /// Writes the record of an image beside the files of its revision.
     pub(super) async fn write_image_record(
         &self,

@@ -6,19 +6,23 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use sqlx::{Sqlite, Transaction};
+use sqlx::{Row as _, Sqlite, Transaction};
 use tempfile::TempDir;
 
 use crate::answers::index::FORMAT;
 use crate::name::CatalogName;
 use crate::store::commit::{Dates, NewRevision, Pending, insert_rows, make_current};
 use crate::store::disk::{DiskError, blocking, protect, sync_folder};
+use crate::store::images::{self, Image};
 use crate::store::record::{self, RECORD, Record};
 use crate::store::revision_files::PIECES;
 use crate::store::sql::{self, seconds, whole};
 use crate::store::summing::{Summed, Summing};
 use crate::store::writer::Finished;
-use crate::store::{Damage, Encoding, Revision, RevisionId, Store, StoreError, history};
+use crate::store::{
+    Damage, Encoding, Revision, RevisionId, Store, StoreError, earlier_images, history,
+};
+use ::images::digest::Digest;
 
 /// The files of a revision that are being brought in. Dropped before it is adopted,
 /// it leaves nothing behind.
@@ -82,7 +86,7 @@ impl Store {
         let store = self.clone();
         whole(async move {
             let mut transaction = store.begin().await?;
-            replace_rows(&mut transaction, &record, id).await?;
+            let image = replace_rows(&mut transaction, &record, id).await?;
             let parent = store.revisions_folder();
             let moved = blocking("create", store.revision_folder(id), move |to| {
                 if to.exists() {
@@ -96,6 +100,9 @@ impl Store {
                 sync_folder(&parent)
             });
             moved.await?;
+            if let Some(image) = &image {
+                store.write_image_record(id, image).await?;
+            }
             let committed = transaction.commit().await;
             committed.map_err(StoreError::sql("commit"))
         })
@@ -127,25 +134,52 @@ impl Store {
             let Pending {
                 finished, record, ..
             } = pending;
-            replace_rows(&mut transaction, &record, id).await?;
+            let image = replace_rows(&mut transaction, &record, id).await?;
             store
                 .move_files(id, finished, record::encode(&record)?)
                 .await?;
+            if let Some(image) = &image {
+                store.write_image_record(id, image).await?;
+            }
             let committed = transaction.commit().await;
             committed.map_err(StoreError::sql("commit"))
         })
         .await
     }
 
-    /// Makes a revision that is on the disk its catalog's current one: a start serves it.
-    /// [`Store::serve`] adds it to the history.
-    pub async fn make_current(&self, revision: &Revision) -> Result<(), StoreError> {
-        let (store, id, catalog) = (self.clone(), revision.id, revision.catalog.clone());
+    /// Makes a revision that is on the disk its catalog's current one, with the image that
+    /// clients see: a start serves both. The image was made of that revision or, until that
+    /// has one, of an earlier one. Its blobs are in the store, and pinned.
+    /// [`Store::serve`] adds the revision to the history.
+    pub async fn make_current(
+        &self,
+        revision: &Revision,
+        image: Option<(RevisionId, &Image)>,
+    ) -> Result<(), StoreError> {
+        if image.is_some() {
+            self.sync_contents().await?;
+        }
+        let parts = image.iter().flat_map(|(_, image)| image.parts());
+        let parts: Vec<Digest> = parts.map(|part| part.digest).collect();
+        let (store, pins, revision) = (self.clone(), self.pins(&parts), revision.clone());
+        let image = image.map(|(of, image)| (of, image.clone()));
         whole(async move {
             let mut transaction = store.begin().await?;
-            make_current(&mut transaction, &catalog, id).await?;
+            make_current(&mut transaction, &revision.catalog, revision.id).await?;
+            let earlier = match &image {
+                Some((of, image)) if *of == revision.id => {
+                    let inserted = store.insert_own_image(&mut transaction, *of, image);
+                    inserted.await?
+                }
+                Some((of, image)) => {
+                    earlier_images::insert(&mut transaction, &revision, (*of, image)).await?
+                }
+                None => Vec::new(),
+            };
             let committed = transaction.commit().await;
-            committed.map_err(StoreError::sql("commit"))
+            committed.map_err(StoreError::sql("commit"))?;
+            drop(pins);
+            store.release_earlier(&earlier).await
         })
         .await
     }
@@ -186,15 +220,16 @@ impl Store {
 }
 
 /// Inserts the rows of a revision, in place of one that has its number. A start goes on
-/// with it if it has the same content.
+/// with it, and with its image, if it has the same content. Returns that image.
 async fn replace_rows(
     transaction: &mut Transaction<'_, Sqlite>,
     record: &Record<'_>,
     id: RevisionId,
-) -> Result<(), StoreError> {
+) -> Result<Option<Image>, StoreError> {
     let action = "replace a revision";
     let query = sqlx::query(
-        "SELECT 1 FROM revisions r JOIN catalogs c ON c.current = r.id
+        "SELECT i.document FROM revisions r JOIN catalogs c ON c.current = r.id
+         LEFT JOIN images i ON i.revision = r.id
          WHERE r.id = ? AND r.catalog = ? AND r.content = ?",
     );
     let query = query.bind(id.0).bind(record.catalog.as_str());
@@ -205,10 +240,16 @@ async fn replace_rows(
     let statement = sqlx::query("DELETE FROM revisions WHERE id = ?");
     sql::execute(&mut **transaction, action, statement.bind(id.0)).await?;
     insert_rows(transaction, record, Some(id)).await?;
-    if current.is_some() {
-        make_current(transaction, &record.catalog, id).await?;
+    let Some(current) = current else {
+        return Ok(None);
+    };
+    let document: Option<&str> = current.get("document");
+    let image: Option<Image> = document.and_then(|text| serde_json::from_str(text).ok());
+    if let Some(image) = &image {
+        images::insert(transaction, id, image).await?;
     }
-    Ok(())
+    make_current(transaction, &record.catalog, id).await?;
+    Ok(image)
 }
 
 /// The record among some files, which are all that it names, and have its sums. The

@@ -110,11 +110,10 @@ pub(super) async fn insert_recorded(
     image: Option<&Image>,
 ) -> Result<(), StoreError> {
     insert_rows(transaction, record, Some(id)).await?;
-    make_current(transaction, &record.catalog, id).await?;
-    match image {
-        Some(image) => images::insert(transaction, id, image).await,
-        None => Ok(()),
+    if let Some(image) = image {
+        images::insert(transaction, id, image).await?;
     }
+    make_current(transaction, &record.catalog, id).await
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! the files of each revision.
 //!
 //! A damaged database is moved aside, and so are revisions without a usable record.
-//! The results of earlier passes and the history before these revisions are lost.
+//! The results of earlier passes, the history before these revisions, and images that
+//! were to be served until these revisions have their own are lost.
 
 use std::fs;
 use std::io;

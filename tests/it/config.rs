@@ -352,6 +352,44 @@ fn catalogs_that_contradict_each_other_are_refused() {
     }
 }
 
+/// Replicas of a fleet with such configurations make it each by themselves.
+#[test]
+fn a_curated_catalog_differs_with_the_settings_that_change_its_sources() {
+    let config = |own: &str, others: &str| {
+        // The order in the file means nothing.
+        let text = format!(
+            "database = 'postgres://localhost/almanac'\nobjects = 's3://almanac'\n
+             [[catalog]]\nname = 'ours'\nfrom = ['middle']\n
+             [[catalog]]\nname = 'middle'\nfrom = ['a']\n
+             [[catalog]]\nname = 'a'\n{own}\n[[catalog]]\nname = 'b'\n{others}\n"
+        );
+        of_file(&text).unwrap()
+    };
+    let origins = |config: &Config| -> Vec<String> {
+        let catalogs = config.catalogs.iter();
+        catalogs.map(|catalog| catalog.track_origin()).collect()
+    };
+    let first = "source = 'quay.io/a/b:v1'";
+    let before = origins(&config(first, "source = 'quay.io/b/b:v1'"));
+    let other = origins(&config(first, "source = 'quay.io/b/b:v2'"));
+    assert_eq!(before[..3], other[..3]);
+    for changed in [
+        "source = 'quay.io/a/b:v2'",
+        "source = 'quay.io/a/c:v1'",
+        "source = 'quay.io/a/b:v1'\nplatform = 'linux/s390x'",
+        "source = 'quay.io/a/b:v1'\non_invalid = 'reject'",
+        "source = 'quay.io/a/b:v1'\nmirror = 'full'",
+    ] {
+        let after = origins(&config(changed, "source = 'quay.io/b/b:v1'"));
+        let same = before.iter().zip(&after).map(|(a, b)| a == b);
+        assert_eq!(same.collect::<Vec<_>>(), [false, false, false, true]);
+    }
+    // How often they are asked changes nothing of what comes.
+    let polled = format!("{first}\npoll = '7m'");
+    let after = origins(&config(&polled, "source = 'quay.io/b/b:v1'"));
+    assert_eq!(before, after);
+}
+
 #[test]
 fn settings_of_the_cluster_that_cannot_work_are_refused() {
     let own = "cluster_catalogs = \"own\"\nwebhook = \":9443\"\n[http_tls]\n\

@@ -598,8 +598,12 @@ fn a_restart_serves_the_image_before_while_the_mirror_of_the_next_one_fails() {
     assert_eq!(digest(&mut almanac), shown);
     let (image, missing) = half(&upstream);
     almanac.until_at("a", &image.digest());
-    for _ in 0..2 {
-        almanac.stop();
+    for ends_by_itself in [true, false] {
+        if ends_by_itself {
+            almanac.stop();
+        } else {
+            almanac.program.kill9();
+        }
         almanac.program.restart();
         assert_eq!(almanac.packages("a").unwrap(), ["etcd"]);
         assert_eq!(digest(&mut almanac), shown);

@@ -175,10 +175,12 @@ fn log_new_source(config: &CatalogConfig, old: &Source) {
     let (from, to) = (old.to_string(), config.source.to_string());
     match (old, &config.source) {
         (Source::Curated(old), Source::Curated(new)) if from == to => {
-            if old.request == new.request {
-                tracing::info!(%catalog, source = to, "a catalog that it is made of has changed");
-            } else {
+            if old.request != new.request {
                 tracing::info!(%catalog, source = to, "the catalog has a new selection");
+            }
+            if old.track_origins != new.track_origins {
+                let message = "a source of the curated catalog has a new configuration";
+                tracing::info!(%catalog, source = to, "{message}");
             }
         }
         _ => tracing::info!(%catalog, %from, %to, "the catalog has a new source"),

@@ -37,7 +37,7 @@ use ::images::layers::Limits;
 pub struct FleetCatalog {
     /// Its source.
     pub source: Source,
-    /// What makes its configuration differ from others of its name.
+    /// Identifies its configuration, as [`track_origin`](crate::ingest::track_origin).
     pub origin: String,
 }
 

@@ -4,9 +4,9 @@ use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::images::options::{ImageOptions, Mirror};
 use crate::ingest::source::Source;
 
-/// What makes the configuration of a catalog differ from others of its name. That of a
-/// curated catalog differs with those of the catalogs that it is made of: it is not to
-/// change to and fro while replicas of two configurations run.
+/// Identifies the configuration of a catalog: replicas with equal ones share a track. A curated
+/// catalog depends on the configurations of its sources. Otherwise it would change to and fro
+/// while replicas of two configurations run.
 pub fn track_origin(followed: &Followed, image: &ImageOptions) -> String {
     let on_invalid = match followed.on_invalid {
         OnInvalid::Quarantine => "quarantine",
@@ -20,7 +20,7 @@ pub fn track_origin(followed: &Followed, image: &ImageOptions) -> String {
     let identity = followed.identity();
     let origin = format!("{identity} {on_invalid} {kind} {signed}");
     match &followed.source {
-        Source::Curated(curation) => format!("{origin} {}", curation.digest_of_origins()),
+        Source::Curated(curation) => format!("{origin} {}", curation.digest_of_track_origins()),
         _ => origin,
     }
 }

@@ -11,7 +11,7 @@ use tracing::Instrument as _;
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::fleet::{Track, share_image};
-use crate::ingest::followed::Followed;
+use crate::ingest::followed::{Followed, has_origin_of};
 use crate::ingest::images::make::{make_slim, signing, tags};
 use crate::ingest::images::mirror;
 use crate::ingest::images::mirror::LATEST;
@@ -20,7 +20,7 @@ use crate::ingest::retry::{retry, sleep};
 use crate::ingest::stages::{StageTracker, blocking};
 use crate::snapshot::{Catalogs, Image, ImagePublisher, Publisher, Snapshot};
 use crate::store::fleet::Lease;
-use crate::store::{self, BlobPin, ImageKind, RevisionId, Store};
+use crate::store::{self, BlobPin, ImageKind, RevisionId, Store, StoreError};
 
 /// The longest time to make an image.
 const LONGEST: Duration = Duration::from_hours(6);
@@ -60,6 +60,10 @@ pub async fn keep_image(
             let snapshot = catalog.and_then(|catalog| catalog.snapshot());
             let mut wait = None;
             if let Some(snapshot) = snapshot {
+                if track.is_none() && publisher.image().is_none() {
+                    // The start has not read a revision of another version.
+                    restore(&context.store, &followed, &snapshot, &publisher).await;
+                }
                 let look = due.is_none_or(|due| due <= Instant::now());
                 let keeping = keep(
                     &context, &followed, &options, &publisher, &snapshot, look, holding,
@@ -119,24 +123,26 @@ async fn lost(holding: Option<(&Track, Lease)>) {
     }
 }
 
-/// Serves the stored image, without making one: that of the stored revision, or the one
-/// before it while it has none.
+/// Serves the stored image, without making one: that of the stored revision or, until that
+/// has one, the previous one.
 pub async fn restore_image(
     context: &PassContext,
     catalog: &Publisher,
     followed: &Followed,
     publisher: &ImagePublisher,
 ) {
-    let Some(snapshot) = catalog.snapshot() else {
-        return;
-    };
-    let (store, id) = (&context.store, snapshot.revision().id);
-    let stored = match store.image(id).await {
-        Ok(Some(own)) => Ok(Some((id, own))),
-        Ok(None) => store.earlier_image(&followed.name).await,
-        Err(error) => Err(error),
-    };
-    match stored {
+    if let Some(snapshot) = catalog.snapshot() {
+        restore(&context.store, followed, &snapshot, publisher).await;
+    }
+}
+
+async fn restore(
+    store: &Store,
+    followed: &Followed,
+    snapshot: &Snapshot,
+    publisher: &ImagePublisher,
+) {
+    match stored(store, followed, snapshot.revision().id).await {
         Ok(Some((id, record))) => match open(store, id, record).await {
             Ok(image) => publisher.publish(image),
             Err(PassError { cause: error, .. }) => {
@@ -148,6 +154,21 @@ pub async fn restore_image(
             tracing::error!(catalog = %followed.name, %error, "cannot read the stored image");
         }
     }
+}
+
+/// The stored image of a catalog whose current revision is `id`, and the revision that it
+/// was made of.
+async fn stored(
+    store: &Store,
+    followed: &Followed,
+    id: RevisionId,
+) -> Result<Option<(RevisionId, store::Image)>, StoreError> {
+    if let Some(own) = store.image(id).await? {
+        return Ok(Some((id, own)));
+    }
+    let earlier = store.earlier_image(&followed.name).await?;
+    let earlier = earlier.filter(|earlier| has_origin_of(&followed.source, &earlier.identity));
+    Ok(earlier.map(|earlier| (earlier.revision, earlier.image)))
 }
 
 /// Makes and publishes the image of a snapshot unless it is published already.

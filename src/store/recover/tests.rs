@@ -262,6 +262,11 @@ async fn an_older_database_takes_the_newest_files() {
     fs::write(&path, older).unwrap();
     let revisions = [newer, before[1].clone()];
     assert!(is_whole(folder.path(), &revisions).await);
+    // The newest has its own image.
+    let store = Store::open(folder.path()).await.unwrap();
+    let earlier = store.earlier_image(&revisions[0].catalog).await.unwrap();
+    assert_eq!(earlier, None);
+    store.close().await;
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::support::almanac::{Almanac, LONG_PATIENCE, catalog, following};
 use crate::support::catalog::Catalog;
 use crate::support::http::get;
 use crate::support::image::{Built, Image, Index};
-use crate::support::postgres;
+use crate::support::postgres::{self, Postgres};
 use crate::support::program::PATIENCE;
 use crate::support::upstream::Upstream;
 
@@ -114,7 +114,7 @@ fn a_start_without_the_database_serves_the_image_before_until_the_next_has_come(
     if postgres::is_missing() {
         return;
     }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let (shared, upstream) = (Shared::of(Postgres::alone()), Upstream::start());
     let first = push(&upstream, "first");
     let source = upstream.reference(REPOSITORY, "latest");
     let config = following(&source) + "mirror = \"full\"\nplatform = \"linux/amd64\"\n";

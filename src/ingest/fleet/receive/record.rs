@@ -18,17 +18,9 @@ impl Receiver {
             return Ok(());
         };
         let (store, revision) = (&self.context.store, &shown.revision);
-        store.make_current(revision).await?;
-        match &shown.image {
-            Some(image) if image.revision == revision.id => {
-                store.record_image(revision.id, &image.record).await?;
-            }
-            Some(image) => {
-                let kept = store.keep_earlier_image(revision, image.revision, &image.record);
-                kept.await?;
-            }
-            None => {}
-        }
+        let image = shown.image.as_ref();
+        let image = image.map(|image| (image.revision, &image.record));
+        store.make_current(revision, image).await?;
         self.is_kept = true;
         Ok(())
     }

@@ -144,6 +144,7 @@ pub async fn follow(
             let holding = track.as_ref().zip(lease);
             publications.mark_unchanged();
             retry_now.mark_unchanged();
+            let outdated = track.as_ref().and_then(Track::outdated);
             let served = publisher.snapshot();
             let is_fixed = followed.source.is_fixed();
             let is_done = is_fixed
@@ -194,6 +195,12 @@ pub async fn follow(
                 Ok(()) = publications.changed(), if curated => {}
                 Ok(()) = retry_now.changed(), if failures.in_row > 0 => {
                     tracing::info!("trying again: a retry was requested");
+                }
+                () = until_outdated(holding, outdated) => {
+                    tracing::info!(
+                        "publishing again: another configuration of the catalog has shown \
+                         something later"
+                    );
                 }
                 () = lost(holding) => failures.leave(&followed, &publisher, track.as_ref()),
                 () = stop.cancelled() => break,
@@ -265,6 +272,15 @@ async fn recovered(track: Option<&Track>, before: u64) -> bool {
 async fn lost(holding: Option<(&Track, Lease)>) {
     match holding {
         Some((track, lease)) => track.lost(lease).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until what the fleet shows has an earlier date than what another configuration of the
+/// catalog has shown; outside of a fleet for ever.
+async fn until_outdated(holding: Option<(&Track, Lease)>, before: Option<i64>) {
+    match holding {
+        Some((track, _)) => track.until_outdated(before).await,
         None => std::future::pending().await,
     }
 }

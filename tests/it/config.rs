@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use almanac::config::{Config, Environment, Settings};
+use almanac::config::{CatalogConfig, Config, Environment, Settings};
 use almanac::ingest::OnInvalid;
 use almanac::serve::Limits;
 use almanac::serve::http::Origins;
@@ -367,7 +367,7 @@ fn a_curated_catalog_differs_with_the_settings_that_change_its_sources() {
     };
     let origins = |config: &Config| -> Vec<String> {
         let catalogs = config.catalogs.iter();
-        catalogs.map(|catalog| catalog.track_origin()).collect()
+        catalogs.map(CatalogConfig::track_origin).collect()
     };
     let first = "source = 'quay.io/a/b:v1'";
     let before = origins(&config(first, "source = 'quay.io/b/b:v1'"));

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::ingest::fleet::fleet_metrics;
-use crate::ingest::fleet::leases::{set_leases, share_out};
+use crate::ingest::fleet::leases::{begin_again, set_leases, share_out};
 use crate::ingest::fleet::membership::Membership;
 use crate::ingest::fleet::moments;
 use crate::ingest::fleet::track_state::{GivenUp, TrackState};
@@ -149,6 +149,11 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
     };
     // After a failure, the database may be another that has lost commits.
     let tracks = name_tracks(membership, seen.change.is_none()).await?;
+    let is_new = |track: &&TrackId| !seen.tracks.contains(track);
+    let new: Vec<TrackId> = tracks.iter().filter(is_new).copied().collect();
+    if !new.is_empty() {
+        fleet.raise_dates(me, &new).await?;
+    }
     let before = Instant::now();
     // A pass ends in the bucket, so others keep their tracks from a replica that cannot use it;
     // also from one without current revisions, whose lost objects it could not upload again.
@@ -184,6 +189,7 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
     if (Some(beat.change), &tracks) != (seen.change, &seen.tracks) {
         let generations = fleet.generations(&tracks).await?;
         note(membership, &tracks, &generations);
+        begin_again(membership, &beat.leases).await?;
         seen.change = Some(beat.change);
         seen.tracks = tracks;
     }

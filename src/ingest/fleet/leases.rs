@@ -185,10 +185,28 @@ async fn tell_successes(membership: &Membership, leases: &[Lease]) -> Result<(),
     Ok(())
 }
 
-/// Lets tracks that have nothing yet begin with what another configuration of the same
-/// catalog serves, if it is of the same place: clients of a new replica get that until its
-/// first pass.
+/// Lets outdated tracks of this replica begin again with what another configuration serves.
+pub(super) async fn begin_again(
+    membership: &Membership,
+    leases: &[Lease],
+) -> Result<(), FleetError> {
+    let is_outdated = |lease: &&Lease| {
+        find(membership, lease.track).is_some_and(|state| {
+            let state = state.borrow();
+            state.pending.is_none() && state.is_outdated()
+        })
+    };
+    let outdated: Vec<Lease> = leases.iter().filter(is_outdated).copied().collect();
+    begin_tracks(membership, &outdated).await
+}
+
+/// Lets tracks that have nothing yet, or are outdated, begin with what another configuration of
+/// the same catalog serves, if it is of the same place: clients of a new replica get that until
+/// its first pass.
 async fn begin_tracks(membership: &Membership, taken: &[Lease]) -> Result<(), FleetError> {
+    if taken.is_empty() {
+        return Ok(());
+    }
     for ((catalog, _), state) in membership.tracks() {
         let (id, source) = {
             let state = state.borrow();

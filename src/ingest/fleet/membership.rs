@@ -350,8 +350,27 @@ impl Track {
         let state = self.state.borrow();
         let turned = state.turned.as_ref();
         turned.is_some_and(|turned| {
-            turned.revision == revision.id && turned.content == revision.content.to_string()
+            turned.revision == revision.id
+                && turned.content == revision.content.to_string()
+                && !turned.is_outdated()
         })
+    }
+
+    /// The date after which a pass has to publish what the fleet shows, if that is outdated.
+    pub(in crate::ingest) fn outdated(&self) -> Option<i64> {
+        let state = self.state.borrow();
+        let turned = state.turned.as_ref().filter(|turned| turned.is_outdated());
+        turned.and_then(|turned| turned.not_before)
+    }
+
+    /// Waits until what the fleet shows is outdated, for another date than before.
+    pub(in crate::ingest) async fn until_outdated(&self, before: Option<i64>) {
+        let mut state = self.subscribe();
+        let is_outdated = |state: &TrackState| {
+            let turned = state.turned.as_ref();
+            turned.is_some_and(|turned| turned.is_outdated() && turned.not_before != before)
+        };
+        let _ = state.wait_for(is_outdated).await;
     }
 
     /// How its images are made.
@@ -411,7 +430,8 @@ impl Track {
                 continue;
             };
             let quiet = state.wait_for(|state| {
-                state.lease != Some(lease) || (state.pending.is_none() && state.is_settled())
+                let is_seen = state.is_settled() || state.is_outdated();
+                state.lease != Some(lease) || (state.pending.is_none() && is_seen)
             });
             let _ = tokio::time::timeout(INHERIT, quiet).await;
             let mut resting = None;

@@ -22,8 +22,10 @@ impl Track {
         let waiting = async {
             let mut tracks = self.membership().tracks();
             tracks.retain(|((catalog, _), _)| sources.contains(catalog));
-            // At first, there is nothing of them yet.
-            let has_come = |state: &TrackState| state.is_settled() && state.turned.is_some();
+            // At first, there is nothing of them yet. What is outdated is published again soon.
+            let has_come = |state: &TrackState| {
+                state.is_settled() && state.turned.is_some() && !state.is_outdated()
+            };
             // Until all have at once: the first may change while the next one is awaited.
             while !tracks.iter().all(|(_, state)| has_come(&state.borrow())) {
                 for (_, state) in &tracks {

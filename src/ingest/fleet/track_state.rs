@@ -140,6 +140,11 @@ impl TrackState {
         })
     }
 
+    /// Whether another configuration of the catalog has shown something later.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.turned.as_ref().is_some_and(Generation::is_outdated)
+    }
+
     /// Whether clients see what they should, as far as this replica knows.
     pub(super) fn is_settled(&self) -> bool {
         let turned = self.turned.as_ref().map(|turned| turned.id);
@@ -197,6 +202,8 @@ pub(super) enum Waiting {
     Failed(String),
     /// This replica has it, and another one decides when all turn.
     Holder,
+    /// What clients see here, of another configuration, has a later date.
+    Date,
     /// Some replicas do not have it yet.
     Replicas {
         /// How many have it.
@@ -219,6 +226,10 @@ impl fmt::Display for Waiting {
             Self::Holder => {
                 f.write_str("fetched; the replica that follows the catalog waits for the others")
             }
+            Self::Date => f.write_str(
+                "what is served here, of another configuration, has a later date: the replica that \
+                 follows the catalog publishes it again",
+            ),
             Self::Replicas { having, replicas } => {
                 write!(f, "fetched; {having} of {replicas} replicas have it")
             }

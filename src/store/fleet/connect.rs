@@ -20,7 +20,7 @@ use crate::store::fleet::settings::Settings;
 
 /// Version, description and text of each file in `migrations/postgres`. A published
 /// file never changes.
-const MIGRATIONS: [(i64, &str, &str); 5] = [
+const MIGRATIONS: [(i64, &str, &str); 6] = [
     (
         1,
         "fleet",
@@ -45,6 +45,11 @@ const MIGRATIONS: [(i64, &str, &str); 5] = [
         5,
         "given_up",
         include_str!("../../../migrations/postgres/0005_given_up.sql"),
+    ),
+    (
+        6,
+        "dates",
+        include_str!("../../../migrations/postgres/0006_dates.sql"),
     ),
 ];
 /// A change of a table that waits for others keeps the beats of all replicas waiting.

@@ -26,12 +26,21 @@ pub struct Generation {
     pub resolved: Option<i64>,
     /// Whether webhooks have not been told of its revision.
     pub untold: bool,
+    /// The date of its content, in seconds since 1970.
+    pub modified: i64,
+    /// What its track shows may not be older than this, likewise.
+    pub not_before: Option<i64>,
 }
 
 impl Generation {
     /// Whether it shows this revision.
     pub fn shows(&self, source: &SourceRevision) -> bool {
         (self.revision, &*self.content) == (source.revision, &*source.content)
+    }
+
+    /// Whether another configuration of the catalog has shown something later.
+    pub fn is_outdated(&self) -> bool {
+        self.not_before.is_some_and(|date| self.modified < date)
     }
 
     /// Whether both are the same, whether or not their moment is set. After a failover, a
@@ -66,5 +75,7 @@ pub(super) fn generation(row: &PgRow) -> Generation {
         flips: row.get("flips"),
         resolved: row.get("resolved"),
         untold: row.get("untold"),
+        modified: row.get("modified"),
+        not_before: row.get("not_before"),
     }
 }

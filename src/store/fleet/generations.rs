@@ -72,7 +72,8 @@ impl Fleet {
     /// The generations of some tracks: the last one with a moment, and those after it.
     pub async fn generations(&self, tracks: &[TrackId]) -> Result<Vec<Generation>, FleetError> {
         let query = sqlx::query(
-            "SELECT g.track, g.number, g.revision, r.content, g.image, r.untold,
+            "SELECT g.track, g.number, g.revision, r.content, g.image, r.untold, r.modified,
+               (SELECT not_before FROM tracks WHERE id = g.track) AS not_before,
                (extract(epoch FROM g.flips) * 1000000)::bigint AS flips,
                (extract(epoch FROM g.resolved) * 1000000)::bigint AS resolved
              FROM generations g JOIN revisions r ON r.id = g.revision
@@ -184,8 +185,9 @@ impl Fleet {
         Ok(done > 0)
     }
 
-    /// Lets a track without a generation begin with one that another track serves. Whether
-    /// it did.
+    /// Lets a track begin with what another track serves. It may have an outdated generation,
+    /// if that is of another configuration itself, or if no replica followed the track for a
+    /// while. Whether it did.
     pub async fn begin_with(&self, lease: Lease, other: GenerationId) -> Result<bool, FleetError> {
         let action = "begin a catalog";
         let mut session = self.session(action).await?;
@@ -193,13 +195,22 @@ impl Fleet {
         let mut transaction = begun.map_err(FleetError::sql(action))?;
         fence(&mut transaction, lease).await?;
         let change = next_change(&mut transaction).await?;
+        // Replicas that serve the track already fetch it first.
         let statement = sqlx::query(
-            "INSERT INTO generations
+            "WITH last AS (
+               SELECT g.number, g.flips, r.track, r.modified
+               FROM generations g JOIN revisions r ON r.id = g.revision
+               WHERE g.track = $1 ORDER BY g.number DESC LIMIT 1
+             ), own AS (SELECT not_before, abandoned FROM tracks WHERE id = $1)
+             INSERT INTO generations
                (track, number, revision, image, epoch, change, flips, resolved)
-             SELECT $1, 1, revision, image, $2, $3, clock_timestamp(), resolved
-             FROM generations
-             WHERE track = $4 AND number = $5
-               AND NOT EXISTS (SELECT 1 FROM generations WHERE track = $1)",
+             SELECT $1, coalesce((SELECT number FROM last), 0) + 1, g.revision, g.image, $2, $3,
+               CASE WHEN NOT EXISTS (SELECT 1 FROM last) THEN clock_timestamp() END, g.resolved
+             FROM generations g JOIN revisions r ON r.id = g.revision
+             WHERE g.track = $4 AND g.number = $5 AND NOT EXISTS (
+               SELECT 1 FROM last WHERE last.flips IS NULL OR last.modified >= r.modified
+                 OR last.modified >= coalesce((SELECT not_before FROM own), 0)
+                 OR (last.track = $1 AND NOT (SELECT abandoned FROM own)))",
         );
         let done = statement
             .bind(lease.track.0)

@@ -8,11 +8,12 @@
 //! `sources` compares what curated ones are made of. `upload` and `fetch` carry the files of
 //! revisions and images, whose length `file_limit` bounds, `replaced` those of images before,
 //! `history` and `missed` those of earlier revisions. `holdings` finds the revisions of a
-//! catalog, and `formats` the files of another version. `restore` uploads lost objects again,
+//! catalog, `dates` keeps those of one configuration from being older than those of another, and `formats` the files of another version. `restore` uploads lost objects again,
 //! and `collect` removes unneeded ones.
 
 mod collect;
 mod connect;
+mod dates;
 mod error;
 mod fetch;
 mod file_limit;

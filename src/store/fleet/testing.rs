@@ -55,5 +55,7 @@ pub fn generation(number: i64) -> Generation {
         flips: None,
         resolved: None,
         untold: false,
+        modified: number,
+        not_before: None,
     }
 }

@@ -161,48 +161,6 @@ fn a_start_without_the_database_serves_the_image_before_until_the_next_has_come(
     until_mirrored(&mut all, &second);
 }
 
-/// During a rollout, replicas of two configurations serve side by side.
-#[test]
-fn a_curated_catalog_whose_source_moves_does_not_change_to_and_fro() {
-    if postgres::is_missing() {
-        return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let elsewhere = "b/catalog";
-    let config = |repository: &str| {
-        let source = upstream.reference(repository, "latest");
-        // Made of a curated one again.
-        let ours = "\n[[catalog]]\nname = \"ours\"\nfrom = [\"middle\"]\n";
-        let middle = "\n[[catalog]]\nname = \"middle\"\nfrom = [\"a\"]\n";
-        format!("{}{ours}{middle}", following(&source))
-    };
-    push(&upstream, "first");
-    upstream.push(elsewhere, "latest", &image_of("second"));
-    let until_ours = |replica: &mut Almanac, package: &str| {
-        replica.until_within(LONG_PATIENCE, "ours", "a revision", |status| {
-            status["state"] == "serving"
-        });
-        until(package, || replica.packages("ours").unwrap() == [package]);
-    };
-    let mut old = shared.replica(&config(REPOSITORY));
-    until_ours(&mut old, "first");
-    let mut new = shared.replica(&config(elsewhere));
-    until_ours(&mut new, "second");
-    assert_eq!(old.packages("ours").unwrap(), ["first"]);
-    // Each goes on with its own source.
-    push(&upstream, "third");
-    until_ours(&mut old, "third");
-    assert_eq!(new.packages("ours").unwrap(), ["second"]);
-    upstream.push(elsewhere, "latest", &image_of("fourth"));
-    until_ours(&mut new, "fourth");
-    assert_eq!(old.packages("ours").unwrap(), ["third"]);
-    // The rollout ends.
-    old.reconfigure(&format!("{}{}", shared.settings(), config(elsewhere)));
-    until_ours(&mut old, "fourth");
-    let tracks = "SELECT count(*) FROM tracks WHERE catalog = 'ours'";
-    assert_eq!(shared.postgres.ask(tracks), "2");
-}
-
 /// Sets back the catalog `a`, in one transaction that ends once the publication of another
 /// catalog waits for it.
 const SET_BACK: &str = "BEGIN;

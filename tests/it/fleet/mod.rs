@@ -13,6 +13,7 @@ mod publishing;
 mod pulls;
 mod repairs;
 mod replicas;
+mod rollouts;
 mod stale;
 mod starts;
 

@@ -23,11 +23,16 @@ use crate::ingest::fleet::replaced::{PULLS, bring_replaced, patience};
 use crate::ingest::fleet::track_state::{TrackState, Waiting};
 use crate::ingest::fleet::turn::NOTICE;
 use crate::ingest::followed::Followed;
-use crate::snapshot::{FIRST_ANSWER, ImagePublisher, Publisher, Repair};
+use crate::snapshot::{FIRST_ANSWER, ImagePublisher, Publisher, Repair, Snapshot};
 use crate::store::fleet::{FleetError, Generation, GenerationId};
+use crate::store::unix_of_time;
 
 /// How long a replica with nothing to serve waits for the first pass of another one.
 const FIRST_PASS: Duration = Duration::from_mins(1);
+/// How long a replica goes on with what another configuration has shown, if that is later.
+const LATER: Duration = Duration::from_mins(1);
+/// The time between two looks at that.
+const LOOK: Duration = Duration::from_secs(1);
 /// The time after which a failure that goes on is logged again.
 const TELL_AGAIN: Duration = Duration::from_mins(1);
 /// The time between two tries after a failure of what costs little.
@@ -214,6 +219,10 @@ impl Receiver {
             if let Some(left) = self.turning.left(turned.id, begun) {
                 return Ok(Some(left));
             }
+            if self.would_go_back(turned) {
+                self.track.wait_for(Some(Waiting::Date));
+                return Ok(Some(LOOK));
+            }
             fleet_metrics::behind(&self.followed.name, true);
             let opened = self.open(turned, is_damaged).await;
             opened.inspect_err(|error| self.turning.fail(turned.id, error, Instant::now()))?;
@@ -260,6 +269,17 @@ impl Receiver {
         if let Some(patience) = patience(is_counted, self.begun.elapsed()) {
             let _ = tokio::time::timeout(patience, first_try).await;
         }
+    }
+
+    /// Whether clients, who see what another configuration has shown, would get something older.
+    /// A replica that follows the catalog publishes it again.
+    fn would_go_back(&self, turned: &Generation) -> bool {
+        let seen = self.publisher.snapshot().filter(|_| self.shown.is_none());
+        let is_older = |seen: Arc<Snapshot>| {
+            let seen = i64::try_from(unix_of_time(seen.revision().modified));
+            seen.is_ok_and(|seen| turned.modified < seen)
+        };
+        turned.is_outdated() && self.begun.elapsed() < LATER && seen.is_some_and(is_older)
     }
 
     /// Whether clients see a generation, and its image is whole.

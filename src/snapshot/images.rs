@@ -57,6 +57,12 @@ impl Image {
         })
     }
 
+    /// What tells it from others of the catalog. Signatures that came later make no other image
+    /// of it, a mirror in place of a slim one does.
+    fn name(&self) -> (RevisionId, Option<Digest>) {
+        (self.revision, self.record.digest())
+    }
+
     /// A manifest and its blob.
     pub fn manifest(&self, digest: &Digest) -> Option<(&ImageManifest, &Arc<OpenBlob>)> {
         let (number, blob) = self.manifests.get(digest)?;
@@ -188,9 +194,8 @@ impl ImagePublisher {
         self.published.send_modify(|published| {
             published.next = None;
             let before = published.current.replace(image);
-            let revision = |image: &Option<Arc<Image>>| image.as_ref().map(|one| one.revision);
-            // Signatures that came later make no other image of it.
-            if revision(&before) == revision(&published.current) {
+            let name = |image: &Option<Arc<Image>>| image.as_ref().map(|one| one.name());
+            if name(&before) == name(&published.current) {
                 return;
             }
             let previous = &mut published.previous;
@@ -212,7 +217,7 @@ impl ImagePublisher {
             let known = previous.iter().map(|one| &one.image).chain(&*current);
             if known
                 .into_iter()
-                .any(|known| known.revision == image.image.revision)
+                .any(|known| known.name() == image.image.name())
             {
                 return;
             }
@@ -290,6 +295,24 @@ mod tests {
         // Those that were replaced first go.
         assert_eq!(shown().len(), 1 + MAX_REPLACED);
         assert!(!shown().contains(&"9".to_owned()), "{:?}", shown());
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn another_image_of_the_same_revision_replaces_one_that_can_still_be_pulled() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).await.unwrap();
+        let (_slot, publisher) = ImageSlot::new();
+        for content in ["slim", "full", "full"] {
+            let mut record = image(&store, "1").record.clone();
+            let digest = Digest::of(content.as_bytes());
+            record.tags.insert("latest".into(), digest);
+            let opened = Image::open(&store, "1".parse().unwrap(), record);
+            publisher.publish(opened.unwrap());
+        }
+        let digests = publisher.images().map(|image| image.record.digest());
+        let wanted = ["full", "slim"].map(|content| Some(Digest::of(content.as_bytes())));
+        assert_eq!(digests.collect::<Vec<_>>(), wanted);
         store.close().await;
     }
 

@@ -110,6 +110,13 @@ impl Image {
     pub const MAX_PARTS: usize = 10_000;
     /// The size of all of it, as a multiple of the limit for one image.
     pub const IMAGES: u64 = 16;
+    /// A tag of each image.
+    pub const LATEST: &str = "latest";
+
+    /// The digest of its top-level document.
+    pub fn digest(&self) -> Option<Digest> {
+        self.tags.get(Self::LATEST).copied()
+    }
 
     /// The digests and sizes of all its parts.
     pub fn parts(&self) -> impl Iterator<Item = ImageBlob> + '_ {

@@ -14,7 +14,6 @@ use crate::ingest::fleet::{Track, share_image};
 use crate::ingest::followed::{Followed, has_origin_of};
 use crate::ingest::images::make::{make_slim, signing, tags};
 use crate::ingest::images::mirror;
-use crate::ingest::images::mirror::LATEST;
 use crate::ingest::images::options::{ImageOptions, Mirror};
 use crate::ingest::retry::{retry, sleep};
 use crate::ingest::stages::{StageTracker, blocking};
@@ -240,7 +239,7 @@ async fn keep(
     let image = open(store, id, record).await?;
     tracing::info!(
         catalog = %followed.name,
-        digest = image.record.tags.get(LATEST).map(tracing::field::display),
+        digest = image.record.digest().map(tracing::field::display),
         manifests = image.record.manifests.len(),
         bytes = size,
         elapsed = ?started.elapsed(),

@@ -18,7 +18,7 @@ use ::images::{
 };
 
 /// The tag that every image has under its catalog's name.
-pub(super) const LATEST: &str = "latest";
+pub(super) const LATEST: &str = crate::store::Image::LATEST;
 /// How deep indexes may be nested, as in other mirrors.
 const MAX_DEPTH: usize = 5;
 

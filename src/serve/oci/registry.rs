@@ -181,7 +181,7 @@ impl Registry {
             OciRequest::Manifest(_, version) => {
                 let (digest, fixed, shown) = match version {
                     ManifestReference::Tag(tag) => {
-                        let found = repository.tags().get(tag.as_str()).copied();
+                        let found = repository.tag(tag);
                         let waiting = repository.is_waiting() || repository.is_partial();
                         if found.is_none() && waiting {
                             return Err(OciRejection::NotMade);

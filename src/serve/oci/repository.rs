@@ -89,6 +89,26 @@ impl Repository {
             .collect()
     }
 
+    /// The digest of a tag. Tags of signatures and other attachments are also found in images
+    /// that can be pulled by digest only, as those that they belong to are.
+    pub(super) fn tag(&self, tag: &str) -> Option<Digest> {
+        let shown = self.tags().get(tag).copied();
+        shown.or_else(|| self.attachment(tag).filter(|_| tag.starts_with("sha256-")))
+    }
+
+    fn attachment(&self, tag: &str) -> Option<Digest> {
+        self.parts.iter().find_map(|part| {
+            let previous = part.shown.previous.iter().map(|replaced| &replaced.image);
+            let mut others = previous.chain(&part.shown.next);
+            others.find_map(|image| {
+                let origin = image.record.origin.as_ref().filter(|_| !part.own);
+                let own = part.own.then_some(&image.record.tags);
+                let tags = own.or_else(|| origin.map(|origin| &origin.tags));
+                tags?.get(tag).copied()
+            })
+        })
+    }
+
     /// Whether an image is not made yet, so that tags may be missing.
     pub(super) fn is_partial(&self) -> bool {
         self.parts.iter().any(|part| part.shown.current.is_none())

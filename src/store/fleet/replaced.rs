@@ -23,24 +23,29 @@ pub struct ReplacedImage {
 }
 
 impl Fleet {
-    /// The images that replicas have shown before a generation, the newest first: at most so
-    /// many, replaced within this time, the last one of each revision.
+    /// The images that replicas have shown before a generation, those that were replaced last
+    /// first: at most so many, replaced within this time, each digest once. Those of other
+    /// configurations of the catalog count, too, also if a replica may still show them.
     pub async fn replaced_images(
         &self,
         current: &Generation,
         (within, most): (Duration, usize),
     ) -> Result<Vec<ReplacedImage>, FleetError> {
         let query = sqlx::query(
-            "SELECT image, (extract(epoch FROM replaced) * 1000000)::bigint AS replaced FROM (
-               SELECT DISTINCT ON (i.revision) g.number, g.image, (
+            "WITH shown AS (
+               SELECT g.image, i.document::jsonb #>> '{tags,latest}' AS digest, coalesce((
                  SELECT min(n.flips) FROM generations n
-                 WHERE n.track = g.track AND n.number > g.number) AS replaced
-               FROM generations g JOIN images i ON i.id = g.image
-               WHERE g.track = $1 AND g.number < $2 AND g.flips IS NOT NULL
-                 AND i.revision IS DISTINCT FROM (SELECT revision FROM images WHERE id = $3)
-               ORDER BY i.revision, g.number DESC) shown
+                 WHERE n.track = g.track AND n.number > g.number), t.wanted) AS replaced
+               FROM tracks t JOIN generations g ON g.track = t.id JOIN images i ON i.id = g.image
+               WHERE t.catalog = (SELECT catalog FROM tracks WHERE id = $1)
+                 AND (g.track <> $1 OR g.number < $2) AND g.flips IS NOT NULL)
+             SELECT image, (extract(epoch FROM replaced) * 1000000)::bigint AS replaced FROM (
+               SELECT DISTINCT ON (digest) * FROM shown
+               WHERE digest IS DISTINCT FROM (
+                 SELECT document::jsonb #>> '{tags,latest}' FROM images WHERE id = $3)
+               ORDER BY digest, replaced DESC) last
              WHERE replaced > clock_timestamp() - $4 * interval '1 millisecond'
-             ORDER BY number DESC LIMIT $5",
+             ORDER BY replaced DESC LIMIT $5",
         );
         let query = query
             .bind(current.id.track.0)

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::{REPOSITORY, Shared, image_of, push, replicas, until, until_all_at, until_at};
+use super::{REPOSITORY, Shared, image_of, push, replicas, tag, until, until_all_at, until_at};
 use crate::support::almanac::{Almanac, LONG_PATIENCE, following};
 use crate::support::postgres;
 use crate::support::upstream::Upstream;
@@ -159,6 +159,33 @@ fn a_replica_that_comes_later_to_a_new_configuration_does_not_go_back() {
         until_later(late, name, "third", &mut before);
         until("the same", || early.packages(name).unwrap() == ["third"]);
     }
+}
+
+/// Pulls by digest may go on, at whichever replica.
+#[test]
+fn an_image_can_be_pulled_after_a_change_of_its_kind_also_at_a_replica_that_starts() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let first = push(&upstream, "first");
+    let slim = following(&upstream.reference(REPOSITORY, "latest"));
+    let full = format!("{slim}mirror = \"full\"\n");
+    let mut both = replicas(&shared, &slim, 2);
+    until_all_at(&mut both, "a", &first.digest());
+    let before = tag(&mut both[0]);
+    for replica in &mut both {
+        replica.reconfigure(&format!("{}{full}", shared.settings()));
+    }
+    let path = format!("/v2/a/manifests/{before}");
+    for replica in &mut both {
+        let wanted = first.digest().to_string();
+        until("the mirrored image", || tag(replica) == wanted);
+        assert_eq!(replica.http(&path).status, 200);
+    }
+    both.push(shared.replica(&full));
+    until_all_at(&mut both, "a", &first.digest());
+    until("the replaced image", || both[2].http(&path).status == 200);
 }
 
 /// Its source has content of its own, which is older than that of the old configuration.

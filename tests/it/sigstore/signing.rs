@@ -102,6 +102,28 @@ fn verify(image: &str, policy: &Path) -> (Option<i32>, Value) {
     )
 }
 
+/// A client that has resolved the tag before pulls both by digest.
+#[test]
+fn a_replaced_image_can_be_pulled_with_its_signature() {
+    let signing = Signing::new();
+    let mut almanac = Almanac::start(&signing.config("key.pem"));
+    let (signature, _) = served(&mut almanac);
+    let old = Digest::of(&almanac.until_pullable("a").body);
+    Catalog::one("kafka").write_to(&signing.path("catalog"), Format::JsonLines);
+    let begin = Instant::now();
+    while Digest::of(&almanac.until_pullable("a").body) == old {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let image = almanac.http(&format!("/v2/a/manifests/{old}"));
+    assert_eq!(Digest::of(&image.body), old);
+    let tag = almanac.http(&format!("/v2/a/manifests/sha256-{}.sig", old.hex()));
+    assert_eq!(Digest::of(&tag.body), signature);
+    // Only tags of attachments are found in it, and lists show what is current.
+    let tags = almanac.http("/v2/a/tags/list").text();
+    assert!(!tags.contains(&old.hex()), "{tags}");
+}
+
 #[test]
 fn an_image_keeps_its_signature_until_the_key_changes() {
     let signing = Signing::new();

@@ -39,8 +39,6 @@ pub(super) async fn share_out(
     tell_successes(membership, &beat.leases).await?;
     let unfit = unfit_tracks(membership);
     give_up(membership, beat, &unfit).await?;
-    // Rounded up, so that no track waits for another beat.
-    let share = tracks.len().div_ceil(beat.live.max(1));
     let mine = beat.leases.len();
     // A pass ends in the bucket.
     let may_follow = fleet.owns_bucket();
@@ -55,7 +53,7 @@ pub(super) async fn share_out(
     } else if starved > STARVED {
         beat.free
     } else {
-        beat.free.min(share.saturating_sub(mine))
+        beat.free.min(beat.share.saturating_sub(mine))
     };
     if most > 0 {
         let may_take = |track: &TrackId| {

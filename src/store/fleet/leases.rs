@@ -39,6 +39,9 @@ pub struct Beat {
     pub change: i64,
     /// The replicas that live and want any of the same tracks.
     pub live: usize,
+    /// How many of its tracks this replica should follow: one of so many as live replicas
+    /// want it, of each track. Rounded up, so that no track waits for another beat.
+    pub share: usize,
     /// Those of them that serve every current generation, without this one.
     pub ready: usize,
     /// The wanted tracks that nobody follows.
@@ -171,6 +174,10 @@ impl Fleet {
                 WHERE id = $1 OR (expires > clock_timestamp() AND wants && $3)) AS live,
                (SELECT count(*) FROM replicas
                 WHERE id <> $1 AND expires > clock_timestamp() AND ready AND wants && $3) AS ready,
+               (SELECT coalesce(sum(1.0 / (1 + (
+                  SELECT count(*) FROM replicas
+                  WHERE id <> $1 AND expires > clock_timestamp() AND track = ANY(wants)))), 0)
+                FROM unnest($3) AS track)::double precision AS share,
                (SELECT count(*) FROM fit) AS fit, (SELECT min(followed) FROM fit) AS least,
                (SELECT count(*) FROM leases l
                 WHERE l.track = ANY($3) AND l.holder IS DISTINCT FROM $1 AND NOT EXISTS (
@@ -213,6 +220,7 @@ impl Fleet {
             now: row.get("now"),
             change,
             live: count("live"),
+            share: rounded_up(row.get("share")),
             ready: count("ready"),
             fit: count("fit"),
             least: least.and_then(|least| usize::try_from(least).ok()),
@@ -394,6 +402,12 @@ pub(super) async fn fence(connection: &mut PgConnection, lease: Lease) -> Result
         Some(_) => Ok(()),
         None => Err(FleetError::Fenced),
     }
+}
+
+/// A sum of fractions, of which three thirds may be a little more than one.
+fn rounded_up(share: f64) -> usize {
+    // As many as the tracks of a configuration.
+    (share - 1e-6).ceil().clamp(0.0, 1e9) as usize
 }
 
 pub(super) fn numbers(tracks: &[TrackId]) -> Vec<i64> {

@@ -112,7 +112,7 @@ fn revision(number: u32) -> Revision {
         identity: SourceIdentity::from_text("file:/a"),
         digest: Digest::of(b"source"),
         content: Digest::of(b"content"),
-        modified: UNIX_EPOCH,
+        modified: UNIX_EPOCH + Duration::from_secs(number.into()),
         committed: UNIX_EPOCH,
         counts: Counts::default(),
         files: std::sync::Arc::default(),
@@ -446,5 +446,110 @@ fn numbers_go_on_above_those_that_replicas_have() {
         // The database has lost them.
         assert_eq!(next("100").await, "101");
         assert_eq!(next("7").await, "102");
+    });
+}
+
+/// Others would never follow what only a new configuration has.
+#[test]
+fn a_replica_follows_at_once_what_no_other_one_wants() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let fleet = fleet(&shared);
+        let mut tracks = Vec::new();
+        for name in ["a", "b", "c", "d", "e"] {
+            let track = fleet.track(&name.parse().unwrap(), "origin").await;
+            tracks.push(track.unwrap());
+        }
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            all.push(fleet.join().await.unwrap());
+        }
+        let share = async |member: usize, wanted: &[TrackId]| {
+            let beat = fleet.beat(all[member], true, false, wanted).await;
+            beat.unwrap().unwrap().share
+        };
+        for member in [0, 1, 2, 0] {
+            share(member, &tracks).await;
+        }
+        // Five over three.
+        assert_eq!(share(0, &tracks).await, 2);
+        // The others have only the first of them.
+        for member in [1, 2] {
+            share(member, &tracks[..1]).await;
+        }
+        assert_eq!(share(0, &tracks).await, 5);
+        assert_eq!(share(1, &tracks[..1]).await, 1);
+        // Three thirds are one.
+        for member in [0, 1, 2, 0] {
+            assert!(share(member, &tracks[..3]).await <= 3);
+        }
+        assert_eq!(share(1, &tracks[..3]).await, 1);
+    });
+}
+
+#[test]
+fn an_outdated_track_begins_again_unless_others_show_its_own_content() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let old = Member::join(&shared).await;
+        let (fleet, name) = (fleet(&shared), "a".parse().unwrap());
+        let new = Member {
+            track: fleet.track(&name, "new").await.unwrap(),
+            me: fleet.join().await.unwrap(),
+            fleet,
+        };
+        // As of what a replica shows: revisions are as old as their numbers.
+        let show = async |member: &Member, lease: Lease, number: u32| {
+            let id = member.prepare(lease, number).await.unwrap();
+            member.fleet.leave_receipt(member.me, id).await.unwrap();
+            assert!(member.turn(lease, id).await.unwrap());
+            id
+        };
+        let last = async |member: &Member| {
+            let found = member.fleet.generations(&[member.track]).await.unwrap();
+            found.last().unwrap().clone()
+        };
+        let (old_lease, new_lease) = (old.take().await, new.take().await);
+        show(&old, old_lease, 1).await;
+        show(&new, new_lease, 2).await;
+        // Nobody begins to follow anything.
+        let other = show(&old, old_lease, 3).await;
+        assert!(!last(&new).await.is_outdated());
+        assert!(!new.fleet.begin_with(new_lease, other).await.unwrap());
+        // A replica comes to the new configuration, which another one follows.
+        let late = new.fleet.join().await.unwrap();
+        new.fleet.raise_dates(late, &[new.track]).await.unwrap();
+        assert!(last(&new).await.is_outdated());
+        assert!(!new.fleet.begin_with(new_lease, other).await.unwrap());
+        // Its next pass publishes again.
+        show(&new, new_lease, 4).await;
+        assert!(!last(&new).await.is_outdated());
+        // All come back to the old one.
+        new.fleet.leave(new.me).await.unwrap();
+        old.fleet.leave(old.me).await.unwrap();
+        let back = Member {
+            me: old.fleet.join().await.unwrap(),
+            ..old
+        };
+        back.fleet
+            .raise_dates(back.me, &[back.track])
+            .await
+            .unwrap();
+        assert!(last(&back).await.is_outdated());
+        let lease = back.take().await;
+        let served = back.fleet.served_elsewhere(&name, back.track).await;
+        let (_, served) = served.unwrap()[0].clone();
+        assert!(back.fleet.begin_with(lease, served).await.unwrap());
+        let begun = last(&back).await;
+        assert_eq!((begun.revision, begun.flips), (revision(4).id, None));
+        assert!(!begun.is_outdated());
+        // Once only.
+        assert!(!back.fleet.begin_with(lease, served).await.unwrap());
     });
 }

@@ -113,6 +113,7 @@ fn beat_with_ready_others() -> Beat {
         now: 0,
         change: 1,
         live: 2,
+        share: 1,
         ready: 1,
         fit: 1,
         least: Some(0),

@@ -115,6 +115,15 @@ impl Arguments {
                 output::note(&note);
             }
         }
+        for catalog in &catalogs {
+            let error = text(catalog, "image_error");
+            if !error.is_empty() {
+                let name = text(catalog, "name");
+                output::note(&format!(
+                    "almanac: catalog {name}: no image of the served revision yet: {error}"
+                ));
+            }
+        }
         let webhooks = status.get("webhooks").and_then(Value::as_array);
         for webhook in webhooks.into_iter().flatten() {
             if let Some(note) = webhook_note(webhook) {

@@ -92,6 +92,8 @@ pub struct Status {
     pub refused: Arc<[Problem]>,
     /// Whether the policy refused the image of the last pass.
     pub image_refused: bool,
+    /// Why the image for clients cannot be made of the served revision, as of the last try.
+    pub image_error: Option<String>,
     /// When all stored files were last found whole.
     pub verified: Option<SystemTime>,
     /// The last damage of stored files.

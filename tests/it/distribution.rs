@@ -578,8 +578,20 @@ fn a_mirror_that_fails_is_tried_again_and_the_catalog_is_served() {
     almanac
         .program
         .wait_for_log("a failure", |log| log.contains("cannot make the image"));
+    almanac.until("a", "the reason", |status| {
+        let error = status["image_error"].as_str();
+        error.is_some_and(|error| error.contains(&missing.digest.to_string()))
+    });
+    let admin = almanac.program.address("admin").to_string();
+    let told = crate::support::program::Start::new(["status", &format!("--admin={admin}")]).run();
+    assert!(
+        told.stderr
+            .contains("catalog a: no image of the served revision yet"),
+        "{told:?}"
+    );
     put(&upstream, &missing);
     almanac.until_pullable("a");
+    almanac.until("a", "the end", |status| status["image_error"].is_null());
 }
 
 #[test]

@@ -64,16 +64,16 @@ impl<'a> Tasks<'a> {
     /// Maintains the image.
     pub(super) fn image(&self) -> Task {
         self.spawn("image", |parts, stop| {
-            let catalogs = parts.context.catalogs.clone();
             let Parts {
                 context,
                 followed,
                 options,
+                publisher,
                 images,
                 track,
                 ..
             } = parts;
-            ingest::keep_image(context, followed, options, catalogs, images, track, stop)
+            ingest::keep_image(context, followed, options, publisher, images, track, stop)
         })
     }
 

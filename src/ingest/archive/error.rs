@@ -122,9 +122,9 @@ pub enum ArchiveError {
     },
     /// A catalog without an image.
     #[error(
-        "the image of the catalog {catalog} is not made yet: an almanac that serves it makes it \
-         a moment after it has read the catalog; its log says when, or why not. Until then name the \
-         other catalogs with --catalog"
+        "the image of the catalog {catalog} is not made yet: an almanac that serves it, and is not \
+         offline, makes it a moment after it has read the catalog; its status tells why not. Until \
+         then name the other catalogs with --catalog"
     )]
     NoImage {
         /// The catalog.

@@ -17,7 +17,7 @@ use crate::ingest::images::mirror;
 use crate::ingest::images::options::{ImageOptions, Mirror};
 use crate::ingest::retry::{retry, sleep};
 use crate::ingest::stages::{StageTracker, blocking};
-use crate::snapshot::{Catalogs, Image, ImagePublisher, Publisher, Snapshot};
+use crate::snapshot::{Image, ImagePublisher, Publisher, Snapshot};
 use crate::store::fleet::Lease;
 use crate::store::{self, BlobPin, ImageKind, RevisionId, Store, StoreError};
 
@@ -32,14 +32,14 @@ pub async fn keep_image(
     context: PassContext,
     followed: Followed,
     options: ImageOptions,
-    catalogs: Catalogs,
+    catalog: Publisher,
     publisher: ImagePublisher,
     track: Option<Track>,
     stop: CancellationToken,
 ) {
     let span = tracing::info_span!("image", catalog = %followed.name);
     let keeping = async {
-        let mut publications = catalogs.publications();
+        let mut publications = context.catalogs.publications();
         let mut retry_now = context.retry_now.subscribe();
         let mut failures = 0;
         // The time of the next look for signatures.
@@ -55,10 +55,8 @@ pub async fn keep_image(
             let holding = track.as_ref().zip(lease);
             publications.borrow_and_update();
             retry_now.mark_unchanged();
-            let catalog = catalogs.get(followed.name.as_str());
-            let snapshot = catalog.and_then(|catalog| catalog.snapshot());
             let mut wait = None;
-            if let Some(snapshot) = snapshot {
+            if let Some(snapshot) = catalog.snapshot() {
                 if track.is_none() && publisher.image().is_none() {
                     // The start has not read a revision of another version.
                     restore(&context.store, &followed, &snapshot, &publisher).await;
@@ -69,12 +67,17 @@ pub async fn keep_image(
                 );
                 let kept = tokio::select! {
                     kept = keeping => kept,
-                    () = lost(holding) => continue,
+                    () = lost(holding) => {
+                        // The next holder tells.
+                        note(&catalog, None);
+                        continue;
+                    }
                     () = stop.cancelled() => break,
                 };
                 match kept {
                     Ok(looked) => {
                         failures = 0;
+                        note(&catalog, None);
                         if looked {
                             let poll = followed.poll.map(|poll| poll.saturating_mul(POLLS));
                             due = poll.map(|poll| Instant::now() + poll);
@@ -96,6 +99,7 @@ pub async fn keep_image(
                             reason = error.reason(),
                             "cannot make the image, the previous one stays: {error}"
                         );
+                        note(&catalog, Some(error.to_string()));
                     }
                 }
             }
@@ -103,7 +107,7 @@ pub async fn keep_image(
                 changed = publications.changed() => if changed.is_err() { break },
                 () = sleep(wait) => {}
                 () = publisher.rebuild.notified() => {}
-                () = lost(holding) => {}
+                () = lost(holding) => note(&catalog, None),
                 Ok(()) = retry_now.changed(), if failures > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
@@ -112,6 +116,13 @@ pub async fn keep_image(
         }
     };
     keeping.instrument(span).await;
+}
+
+/// Notes why the image cannot be made, if it cannot.
+fn note(catalog: &Publisher, error: Option<String>) {
+    if catalog.status().image_error != error {
+        catalog.update(|status| status.image_error = error);
+    }
 }
 
 /// Waits until another replica may keep the image; outside of a fleet for ever.

@@ -243,7 +243,7 @@ fn passes(hours: &[PassHour]) -> Markup {
 
 fn row(catalog: &CatalogStatus) -> Markup {
     let class = match catalog.state {
-        State::Serving if catalog.failures == 0 => "good",
+        State::Serving if catalog.failures == 0 && catalog.image_error.is_none() => "good",
         State::Serving => "warning",
         State::Failing | State::Damaged => "error",
         State::Loading | State::Unavailable => "plain",
@@ -272,6 +272,7 @@ fn row(catalog: &CatalogStatus) -> Markup {
             td.reason {
                 // It would repeat the first of the refused ones.
                 @if catalog.refused.is_empty() { (text(&catalog.last_error)) }
+                @if let Some(error) = &catalog.image_error { p { "No image yet: " (error) } }
                 @if let Some(damage) = &catalog.damage { (damaged(&damage.found, &damage.damaged)) }
                 @if !catalog.refused.is_empty() {
                     p { "Refused by the last pass:" }

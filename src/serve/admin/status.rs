@@ -122,6 +122,8 @@ pub(super) struct CatalogStatus {
     pub(super) failures: u32,
     /// The error of the last of them.
     pub(super) last_error: Option<String>,
+    /// Why the image for clients cannot be made of the served revision.
+    pub(super) image_error: Option<String>,
     /// The last pass that changed something or failed.
     last_result: Option<PassStatus>,
     /// When all stored files were last found whole.
@@ -277,6 +279,7 @@ impl CatalogStatus {
             passes: status.passes.until(SystemTime::now()),
             failures: status.failures,
             last_error,
+            image_error: status.image_error,
             last_result: status.pass.map(|pass| PassStatus {
                 started: rfc3339(pass.started),
                 finished: rfc3339(pass.finished),

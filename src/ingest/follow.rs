@@ -112,14 +112,7 @@ pub async fn follow(
         let mut failures = Failures::default();
         let (mut problem_log, mut events) = (ProblemLog::default(), PassEvents::default());
         let (mut read_files, mut last_lease) = (Arc::default(), None);
-        let path = followed.source.path().filter(|_| followed.poll.is_some());
-        let mut watch = match path {
-            Some(path) => {
-                let rules = FolderRules::new(&followed.folder, &context.limits);
-                Some(Watch::new(path, &rules).await)
-            }
-            None => None,
-        };
+        let mut watch = watched(&context, &followed).await;
         let mut changed = async || match &mut watch {
             Some(watch) => watch.changed().await,
             None => std::future::pending().await,
@@ -196,12 +189,7 @@ pub async fn follow(
                 Ok(()) = retry_now.changed(), if failures.in_row > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
-                () = until_outdated(holding, outdated) => {
-                    tracing::info!(
-                        "publishing again: another configuration of the catalog has shown \
-                         something later"
-                    );
-                }
+                () = until_outdated(holding, outdated) => {}
                 () = lost(holding) => failures.leave(&followed, &publisher, track.as_ref()),
                 () = stop.cancelled() => break,
             }
@@ -212,6 +200,13 @@ pub async fn follow(
         });
     };
     following.instrument(span).await;
+}
+
+/// Watches a source on disk, unless it is not polled.
+async fn watched(context: &PassContext, followed: &Followed) -> Option<Watch> {
+    let path = followed.source.path().filter(|_| followed.poll.is_some())?;
+    let rules = FolderRules::new(&followed.folder, &context.limits);
+    Some(Watch::new(path, &rules).await)
 }
 
 /// Whether others may have followed a catalog between two leases of this replica.
@@ -279,10 +274,13 @@ async fn lost(holding: Option<(&Track, Lease)>) {
 /// Waits until what the fleet shows has an earlier date than what another configuration of the
 /// catalog has shown; outside of a fleet for ever.
 async fn until_outdated(holding: Option<(&Track, Lease)>, before: Option<i64>) {
-    match holding {
-        Some((track, _)) => track.until_outdated(before).await,
-        None => std::future::pending().await,
-    }
+    let Some((track, _)) = holding else {
+        return std::future::pending().await;
+    };
+    track.until_outdated(before).await;
+    tracing::info!(
+        "publishing again: another configuration of the catalog has shown something later"
+    );
 }
 
 /// Notes how many passes in a row failed, and when the next one is due.

@@ -149,7 +149,8 @@ impl Fleet {
         wanted: &[TrackId],
     ) -> Result<Option<Beat>, FleetError> {
         // Whoever becomes ready waits for a replica that sets a moment: either that one
-        // counts this replica, or this beat sees the change.
+        // counts this replica, or this beat sees the change. Three thirds may be a little more
+        // than one.
         let query = sqlx::query(
             "WITH locked AS (
                SELECT change FROM fleet WHERE $2 AND EXISTS (
@@ -174,10 +175,11 @@ impl Fleet {
                 WHERE id = $1 OR (expires > clock_timestamp() AND wants && $3)) AS live,
                (SELECT count(*) FROM replicas
                 WHERE id <> $1 AND expires > clock_timestamp() AND ready AND wants && $3) AS ready,
-               (SELECT coalesce(sum(1.0 / (1 + (
+               (SELECT ceil(coalesce(sum(1.0 / (1 + (
                   SELECT count(*) FROM replicas
                   WHERE id <> $1 AND expires > clock_timestamp() AND track = ANY(wants)))), 0)
-                FROM unnest($3) AS track)::double precision AS share,
+                  - 0.000001)
+                FROM unnest($3) AS track)::bigint AS share,
                (SELECT count(*) FROM fit) AS fit, (SELECT min(followed) FROM fit) AS least,
                (SELECT count(*) FROM leases l
                 WHERE l.track = ANY($3) AND l.holder IS DISTINCT FROM $1 AND NOT EXISTS (
@@ -220,7 +222,7 @@ impl Fleet {
             now: row.get("now"),
             change,
             live: count("live"),
-            share: rounded_up(row.get("share")),
+            share: count("share"),
             ready: count("ready"),
             fit: count("fit"),
             least: least.and_then(|least| usize::try_from(least).ok()),
@@ -402,12 +404,6 @@ pub(super) async fn fence(connection: &mut PgConnection, lease: Lease) -> Result
         Some(_) => Ok(()),
         None => Err(FleetError::Fenced),
     }
-}
-
-/// A sum of fractions, of which three thirds may be a little more than one.
-fn rounded_up(share: f64) -> usize {
-    // As many as the tracks of a configuration.
-    (share - 1e-6).ceil().clamp(0.0, 1e9) as usize
 }
 
 pub(super) fn numbers(tracks: &[TrackId]) -> Vec<i64> {

@@ -1,5 +1,4 @@
--- The latest date that the fleet had shown of the catalog, under any configuration, when a
--- replica began to follow this track, in seconds since 1970-01-01 UTC: nothing older is to be
--- shown. And whether no other replica followed it then.
+-- The latest date of what other tracks of the catalog had shown when a replica began to follow
+-- this one, in seconds since 1970-01-01 UTC. What this track shows is published again if it is
+-- older.
 ALTER TABLE tracks ADD COLUMN not_before bigint;
-ALTER TABLE tracks ADD COLUMN abandoned boolean NOT NULL DEFAULT false;

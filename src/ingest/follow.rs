@@ -137,7 +137,6 @@ pub async fn follow(
             let holding = track.as_ref().zip(lease);
             publications.mark_unchanged();
             retry_now.mark_unchanged();
-            let outdated = track.as_ref().and_then(Track::outdated);
             let served = publisher.snapshot();
             let is_fixed = followed.source.is_fixed();
             let is_done = is_fixed
@@ -189,7 +188,6 @@ pub async fn follow(
                 Ok(()) = retry_now.changed(), if failures.in_row > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
-                () = until_outdated(holding, outdated) => {}
                 () = lost(holding) => failures.leave(&followed, &publisher, track.as_ref()),
                 () = stop.cancelled() => break,
             }
@@ -269,18 +267,6 @@ async fn lost(holding: Option<(&Track, Lease)>) {
         Some((track, lease)) => track.lost(lease).await,
         None => std::future::pending().await,
     }
-}
-
-/// Waits until what the fleet shows has an earlier date than what another configuration of the
-/// catalog has shown; outside of a fleet for ever.
-async fn until_outdated(holding: Option<(&Track, Lease)>, before: Option<i64>) {
-    let Some((track, _)) = holding else {
-        return std::future::pending().await;
-    };
-    track.until_outdated(before).await;
-    tracing::info!(
-        "publishing again: another configuration of the catalog has shown something later"
-    );
 }
 
 /// Notes how many passes in a row failed, and when the next one is due.

@@ -80,7 +80,7 @@ pub(super) async fn run_once(
         let made = MadeRevision {
             revision: &revision,
             sources: &made_of,
-            began,
+            began: Some(began),
             before: publisher.snapshot(),
         };
         let sharing = share_revision(context, holding, &stages, &followed.source, made);

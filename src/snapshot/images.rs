@@ -57,10 +57,13 @@ impl Image {
         })
     }
 
-    /// What tells it from others of the catalog. Signatures that came later make no other image
-    /// of it, a mirror in place of a slim one does.
-    fn name(&self) -> (RevisionId, Option<Digest>) {
-        (self.revision, self.record.digest())
+    /// Whether both are the same for clients. Signatures that came later make no other image of
+    /// it, nor does another revision with the same content.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self.record.digest(), other.record.digest()) {
+            (Some(own), Some(other)) => own == other,
+            _ => self.revision == other.revision,
+        }
     }
 
     /// A manifest and its blob.
@@ -194,8 +197,8 @@ impl ImagePublisher {
         self.published.send_modify(|published| {
             published.next = None;
             let before = published.current.replace(image);
-            let name = |image: &Option<Arc<Image>>| image.as_ref().map(|one| one.name());
-            if name(&before) == name(&published.current) {
+            let pair = before.as_ref().zip(published.current.as_ref());
+            if pair.is_some_and(|(before, current)| before.is_same(current)) {
                 return;
             }
             let previous = &mut published.previous;
@@ -215,10 +218,7 @@ impl ImagePublisher {
                 current, previous, ..
             } = published;
             let known = previous.iter().map(|one| &one.image).chain(&*current);
-            if known
-                .into_iter()
-                .any(|known| known.name() == image.image.name())
-            {
+            if known.into_iter().any(|known| known.is_same(&image.image)) {
                 return;
             }
             let place = previous.partition_point(|one| one.replaced > image.replaced);

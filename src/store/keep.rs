@@ -14,13 +14,14 @@ use crate::name::CatalogName;
 use crate::store::commit::{Dates, NewRevision, Pending, insert_rows, make_current};
 use crate::store::disk::{DiskError, blocking, protect, sync_folder};
 use crate::store::images::{self, Image};
-use crate::store::record::{self, RECORD, Record};
+use crate::store::record::{self, IMAGE_RECORD, RECORD, Record};
 use crate::store::revision_files::PIECES;
 use crate::store::sql::{self, seconds, whole};
 use crate::store::summing::{Summed, Summing};
 use crate::store::writer::Finished;
 use crate::store::{
-    Damage, Encoding, Revision, RevisionId, Store, StoreError, earlier_images, history,
+    Damage, Encoding, NewRevisionNumber, Revision, RevisionId, Store, StoreError, earlier_images,
+    history,
 };
 use ::images::digest::Digest;
 
@@ -145,6 +146,44 @@ impl Store {
             committed.map_err(StoreError::sql("commit"))
         })
         .await
+    }
+
+    /// Makes a revision of the files of another one, under a number of the fleet and with a
+    /// later date. Nobody is served it yet.
+    ///
+    /// # Errors
+    /// When the other one is damaged, or a copy cannot be kept.
+    pub async fn keep_again(
+        &self,
+        revision: &Revision,
+        number: NewRevisionNumber,
+    ) -> Result<Revision, StoreError> {
+        let (store, of) = (self.clone(), revision.clone());
+        let copying = tokio::task::spawn_blocking(move || {
+            let (from, incoming) = (store.revision_folder(of.id), store.incoming()?);
+            let failed = || DiskError::at("read", &from);
+            let record = record::read::<Record<'static>>(&from.join(RECORD))?;
+            let mut record = record.ok_or(StoreError::KnownDamage(of.id))?;
+            for entry in fs::read_dir(&from).map_err(failed())? {
+                let name = entry.map_err(failed())?.file_name();
+                let name = name.to_string_lossy();
+                if name != RECORD && name != IMAGE_RECORD {
+                    let mut file = File::open(from.join(&*name)).map_err(failed())?;
+                    incoming.write(&name, &mut file)?;
+                }
+            }
+            let before = number.modified.max(Some(of.modified)).map_or(0, seconds);
+            record.committed = seconds(SystemTime::now());
+            record.modified = record.committed.max(before.saturating_add(1));
+            record::write(incoming.folder.path(), RECORD, &record::encode(&record)?)?;
+            Ok::<_, StoreError>(incoming)
+        });
+        let folder = self.revision_folder(revision.id);
+        let stopped = |error| Err(DiskError::at("read", &folder)(io::Error::other(error)).into());
+        let incoming = copying.await.unwrap_or_else(stopped)?;
+        self.adopt(&revision.catalog, number.id, incoming).await?;
+        let kept = self.kept(&revision.catalog, number.id).await?;
+        kept.ok_or(StoreError::KnownDamage(number.id))
     }
 
     /// Makes a revision that is on the disk its catalog's current one, with the image that

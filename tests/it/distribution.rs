@@ -626,6 +626,18 @@ fn a_restart_serves_the_image_before_while_the_mirror_of_the_next_one_fails() {
             assert_eq!(pulled.body, blob.bytes);
         });
     }
+    // Nor does it go with a change of the tag.
+    upstream.put_manifest(REPOSITORY, "v4.21", image.top.bytes.clone(), OCI_INDEX);
+    let source = upstream.reference(REPOSITORY, "v4.21");
+    almanac.stop();
+    almanac.restart_with(&(following(&source) + "mirror = \"full\"\n"));
+    almanac.until("a", "a revision of the tag", |status| {
+        let source = status["revision"]["source"].as_str();
+        source.is_some_and(|source| source.contains("v4.21"))
+    });
+    almanac.stop();
+    almanac.program.restart();
+    assert_eq!(digest(&mut almanac), shown);
     put(&upstream, &missing);
     let begin = Instant::now();
     let next = (200, Some(image.digest().to_string()));

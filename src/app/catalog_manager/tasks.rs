@@ -29,7 +29,9 @@ impl<'a> Tasks<'a> {
         (publisher, images): (Publisher, ImagePublisher),
     ) -> Self {
         let membership = context.membership.as_ref();
-        let track = membership.map(|membership| membership.open(&followed, &options));
+        let seen = publisher.snapshot();
+        let seen = seen.map(|snapshot| snapshot.revision().id);
+        let track = membership.map(|membership| membership.open(&followed, &options, seen));
         let parts = Parts {
             context: context.clone(),
             followed,

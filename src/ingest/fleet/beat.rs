@@ -10,6 +10,7 @@ use crate::ingest::fleet::leases::{begin_again, set_leases, share_out};
 use crate::ingest::fleet::membership::Membership;
 use crate::ingest::fleet::moments;
 use crate::ingest::fleet::track_state::{GivenUp, TrackState};
+use crate::store::RevisionId;
 use crate::store::fleet::{FleetError, Generation, TrackId};
 
 /// The time between two beats. All that an idle replica asks of the database is one
@@ -149,10 +150,9 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
     };
     // After a failure, the database may be another that has lost commits.
     let tracks = name_tracks(membership, seen.change.is_none()).await?;
-    let is_new = |track: &&TrackId| !seen.tracks.contains(track);
-    let new: Vec<TrackId> = tracks.iter().filter(is_new).copied().collect();
+    let new = unread(membership, &tracks);
     if !new.is_empty() {
-        fleet.raise_dates(me, &new).await?;
+        fleet.raise_dates(&new).await?;
     }
     let before = Instant::now();
     // A pass ends in the bucket, so others keep their tracks from a replica that cannot use it;
@@ -186,10 +186,12 @@ async fn once(membership: &Membership, seen: &mut Seen) -> Result<(), FleetError
     membership.heard();
     note_given_up(membership, &beat.given_up);
     share_out(membership, me, &tracks, &mut beat, &mut seen.starved).await?;
-    if (Some(beat.change), &tracks) != (seen.change, &seen.tracks) {
-        let generations = fleet.generations(&tracks).await?;
+    if !new.is_empty() || (Some(beat.change), &tracks) != (seen.change, &seen.tracks) {
+        let mut generations = fleet.generations(&tracks).await?;
+        if begin_again(membership, &beat.leases, &generations).await? {
+            generations = fleet.generations(&tracks).await?;
+        }
         note(membership, &tracks, &generations);
-        begin_again(membership, &beat.leases).await?;
         seen.change = Some(beat.change);
         seen.tracks = tracks;
     }
@@ -228,6 +230,17 @@ async fn name_tracks(membership: &Membership, again: bool) -> Result<Vec<TrackId
     let mut ids: Vec<TrackId> = ids.collect();
     ids.sort_unstable();
     Ok(ids)
+}
+
+/// The tracks whose generations this replica has not read, and what its clients have seen.
+fn unread(membership: &Membership, tracks: &[TrackId]) -> Vec<(TrackId, Option<RevisionId>)> {
+    let all = membership.tracks().into_iter();
+    let unread = all.filter_map(|(_, state)| {
+        let state = state.borrow();
+        let id = state.id.filter(|id| !state.known && tracks.contains(id))?;
+        Some((id, state.seen))
+    });
+    unread.collect()
 }
 
 /// Notes which tracks a replica has given up since their last pass that succeeded.

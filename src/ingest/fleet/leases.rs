@@ -8,7 +8,8 @@ use crate::ingest::fleet::fleet_metrics;
 use crate::ingest::fleet::membership::Membership;
 use crate::ingest::fleet::track_state::{GivenUp, TrackState};
 use crate::ingest::followed::has_origin_of;
-use crate::store::fleet::{Beat, FleetError, Lease, ReplicaId, TrackId};
+use crate::ingest::source::Source;
+use crate::store::fleet::{Beat, FleetError, Generation, Lease, ReplicaId, TrackId};
 
 /// When nobody has followed a track for so long, shares do not count.
 const STARVED: Duration = Duration::from_secs(12);
@@ -96,7 +97,7 @@ async fn begin_following(membership: &Membership, leases: &[Lease]) -> Result<()
             state.send_modify(|state| state.receive(*lease));
         }
     }
-    begin_tracks(membership, leases).await
+    begin_tracks(membership, leases).await.map(drop)
 }
 
 /// Hands a track over to a replica that has less to do, if no pass of it is running.
@@ -184,15 +185,15 @@ async fn tell_successes(membership: &Membership, leases: &[Lease]) -> Result<(),
 }
 
 /// Lets outdated tracks of this replica begin again with what another configuration serves.
+/// Whether one did.
 pub(super) async fn begin_again(
     membership: &Membership,
     leases: &[Lease],
-) -> Result<(), FleetError> {
+    generations: &[Generation],
+) -> Result<bool, FleetError> {
     let is_outdated = |lease: &&Lease| {
-        find(membership, lease.track).is_some_and(|state| {
-            let state = state.borrow();
-            state.pending.is_none() && state.is_outdated()
-        })
+        let mut of_track = generations.iter().filter(|one| one.id.track == lease.track);
+        of_track.next_back().is_some_and(Generation::is_outdated)
     };
     let outdated: Vec<Lease> = leases.iter().filter(is_outdated).copied().collect();
     begin_tracks(membership, &outdated).await
@@ -200,31 +201,38 @@ pub(super) async fn begin_again(
 
 /// Lets tracks that have nothing yet, or are outdated, begin with what another configuration of
 /// the same catalog serves, if it is of the same place: clients of a new replica get that until
-/// its first pass.
-async fn begin_tracks(membership: &Membership, taken: &[Lease]) -> Result<(), FleetError> {
+/// its first pass. Content of a track itself gives way to later content of the same source only.
+/// Whether one did.
+async fn begin_tracks(membership: &Membership, taken: &[Lease]) -> Result<bool, FleetError> {
+    let mut any = false;
     if taken.is_empty() {
-        return Ok(());
+        return Ok(any);
     }
     for ((catalog, _), state) in membership.tracks() {
-        let (id, source) = {
+        let (id, followed) = {
             let state = state.borrow();
-            (state.id, state.source.clone())
+            (state.id, state.source.clone().zip(state.identity.clone()))
         };
         let lease = taken.iter().find(|lease| Some(lease.track) == id);
-        let (Some(lease), Some(source)) = (lease, source) else {
+        let (Some(lease), Some((source, own))) = (lease, followed) else {
             continue;
         };
         let fleet = membership.fleet();
         let others = fleet.served_elsewhere(&catalog, lease.track).await?;
         let mut others = others.into_iter();
         let other = others.find(|(identity, _)| has_origin_of(&source, identity));
+        // The sources of curated catalogs may differ.
+        let is_curated = matches!(source, Source::Curated(_));
         if let Some((identity, other)) = other
-            && fleet.begin_with(*lease, other).await?
+            && fleet
+                .begin_with(*lease, other, identity == own && !is_curated)
+                .await?
         {
             tracing::info!(%catalog, of = %identity, "begins with what the fleet serves");
+            any = true;
         }
     }
-    Ok(())
+    Ok(any)
 }
 
 /// The catalogs of some leases.

@@ -84,12 +84,21 @@ impl Membership {
         }))
     }
 
-    /// Follows a catalog in the fleet.
-    pub fn open(&self, followed: &Followed, image: &ImageOptions) -> Track {
+    /// Follows a catalog in the fleet. Clients of this replica have `seen` a revision of it.
+    pub fn open(
+        &self,
+        followed: &Followed,
+        image: &ImageOptions,
+        seen: Option<RevisionId>,
+    ) -> Track {
         let key = (followed.name.clone(), track_origin(followed, image));
         let mut tracks = self.0.tracks.lock();
         let state = tracks.entry(key.clone()).or_default().clone();
-        state.send_modify(|state| state.source = Some(followed.source.clone()));
+        state.send_modify(|state| {
+            state.source = Some(followed.source.clone());
+            state.identity = Some(followed.identity());
+            state.seen = seen;
+        });
         drop(tracks);
         self.nudge();
         Track {
@@ -350,27 +359,8 @@ impl Track {
         let state = self.state.borrow();
         let turned = state.turned.as_ref();
         turned.is_some_and(|turned| {
-            turned.revision == revision.id
-                && turned.content == revision.content.to_string()
-                && !turned.is_outdated()
+            turned.revision == revision.id && turned.content == revision.content.to_string()
         })
-    }
-
-    /// The date after which a pass has to publish what the fleet shows, if that is outdated.
-    pub(in crate::ingest) fn outdated(&self) -> Option<i64> {
-        let state = self.state.borrow();
-        let turned = state.turned.as_ref().filter(|turned| turned.is_outdated());
-        turned.and_then(|turned| turned.not_before)
-    }
-
-    /// Waits until what the fleet shows is outdated, for another date than before.
-    pub(in crate::ingest) async fn until_outdated(&self, before: Option<i64>) {
-        let mut state = self.subscribe();
-        let is_outdated = |state: &TrackState| {
-            let turned = state.turned.as_ref();
-            turned.is_some_and(|turned| turned.is_outdated() && turned.not_before != before)
-        };
-        let _ = state.wait_for(is_outdated).await;
     }
 
     /// How its images are made.
@@ -430,8 +420,7 @@ impl Track {
                 continue;
             };
             let quiet = state.wait_for(|state| {
-                let is_seen = state.is_settled() || state.is_outdated();
-                state.lease != Some(lease) || (state.pending.is_none() && is_seen)
+                state.lease != Some(lease) || (state.pending.is_none() && state.is_settled())
             });
             let _ = tokio::time::timeout(INHERIT, quiet).await;
             let mut resting = None;

@@ -30,8 +30,8 @@ pub(in crate::ingest) struct MadeRevision<'a> {
     pub(in crate::ingest) revision: &'a Revision,
     /// The revisions that it is made of, if it is curated.
     pub(in crate::ingest) sources: &'a [SourceRevision],
-    /// The moment at which its pass began.
-    pub(in crate::ingest) began: Instant,
+    /// The moment at which the pass began that found it at its source, if one did.
+    pub(in crate::ingest) began: Option<Instant>,
     /// The snapshot that is served until then.
     pub(in crate::ingest) before: Option<Arc<Snapshot>>,
 }
@@ -72,9 +72,11 @@ pub(in crate::ingest) async fn share_revision(
             files: &files,
             image: image.as_ref().map(|(image, parts, _)| (image, parts)),
             past: None,
-            resolved: track.membership().time(made.began.into_std()),
-            // The pass tells them, unless this replica dies before.
-            untold: true,
+            resolved: made
+                .began
+                .and_then(|began| track.membership().time(began.into_std())),
+            // The pass tells them, unless this replica dies before. Nothing new needs no word.
+            untold: made.began.is_some(),
         };
         track.announces(revision.id);
         let ids = fleet.prepare_revisions(&[publication]).await;

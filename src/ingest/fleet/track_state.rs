@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::ingest::source::Source;
 use crate::name::CatalogName;
-use crate::store::RevisionId;
 use crate::store::fleet::{Generation, GenerationId, Lease, TrackId};
+use crate::store::{RevisionId, SourceIdentity};
 
 /// How long a new holder waits before it reads files: its mount may be older than what is
 /// served, which the holder before has read.
@@ -31,6 +31,10 @@ pub(super) enum GivenUp {
 pub(super) struct TrackState {
     /// Its source.
     pub(super) source: Option<Source>,
+    /// The source of revisions that are made of it here.
+    pub(super) identity: Option<SourceIdentity>,
+    /// The revision that clients of this replica have seen before it followed the track.
+    pub(super) seen: Option<RevisionId>,
     /// Its row, once it is known.
     pub(super) id: Option<TrackId>,
     /// Whether its generations were read from the database.

@@ -89,11 +89,25 @@ impl Repository {
             .collect()
     }
 
-    /// The digest of a tag. Tags of signatures and other attachments are also found in images
-    /// that can be pulled by digest only, as those that they belong to are.
+    /// The digest of a tag. Tags of signatures and other attachments of images that can be
+    /// pulled by digest only are found, too.
     pub(super) fn tag(&self, tag: &str) -> Option<Digest> {
-        let shown = self.tags().get(tag).copied();
-        shown.or_else(|| self.attachment(tag).filter(|_| tag.starts_with("sha256-")))
+        let tags = self.all_tags();
+        if let Some(shown) = tags.get(tag) {
+            return *shown;
+        }
+        let hex = tag.strip_prefix("sha256-")?;
+        let hex = hex.split_once('.').map_or(hex, |(hex, _)| hex);
+        let subject: Digest = format!("sha256:{hex}").parse().ok()?;
+        // Those of current images are current as well.
+        let mut current = self
+            .parts
+            .iter()
+            .filter_map(|part| part.shown.current.as_ref());
+        if current.any(|image| image.manifest(&subject).is_some()) {
+            return None;
+        }
+        self.attachment(tag)
     }
 
     fn attachment(&self, tag: &str) -> Option<Digest> {

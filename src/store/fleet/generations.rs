@@ -73,6 +73,7 @@ impl Fleet {
     pub async fn generations(&self, tracks: &[TrackId]) -> Result<Vec<Generation>, FleetError> {
         let query = sqlx::query(
             "SELECT g.track, g.number, g.revision, r.content, g.image, r.untold, r.modified,
+               r.track = g.track AS is_own,
                (SELECT not_before FROM tracks WHERE id = g.track) AS not_before,
                (extract(epoch FROM g.flips) * 1000000)::bigint AS flips,
                (extract(epoch FROM g.resolved) * 1000000)::bigint AS resolved
@@ -185,32 +186,56 @@ impl Fleet {
         Ok(done > 0)
     }
 
-    /// Lets a track begin with what another track serves. It may have an outdated generation,
-    /// if that is of another configuration itself, or if no replica followed the track for a
-    /// while. Whether it did.
-    pub async fn begin_with(&self, lease: Lease, other: GenerationId) -> Result<bool, FleetError> {
+    /// Lets a track begin with what another track serves. It may have an outdated generation, if
+    /// that is of another track itself, or if it `has_same_source` and the other one is later.
+    /// Whether it did.
+    pub async fn begin_with(
+        &self,
+        lease: Lease,
+        other: GenerationId,
+        has_same_source: bool,
+    ) -> Result<bool, FleetError> {
         let action = "begin a catalog";
         let mut session = self.session(action).await?;
         let begun = session.begin().await;
         let mut transaction = begun.map_err(FleetError::sql(action))?;
         fence(&mut transaction, lease).await?;
+        let query = sqlx::query_scalar(
+            "WITH last AS (
+               SELECT g.flips, r.track, r.modified
+               FROM generations g JOIN revisions r ON r.id = g.revision
+               WHERE g.track = $1 ORDER BY g.number DESC LIMIT 1)
+             SELECT NOT EXISTS (
+               SELECT 1 FROM last WHERE flips IS NULL OR (track = $1 AND NOT $4)
+                 OR modified >= coalesce((SELECT not_before FROM tracks WHERE id = $1), 0)
+                 OR modified >= (
+                   SELECT r.modified FROM generations g JOIN revisions r ON r.id = g.revision
+                   WHERE g.track = $2 AND g.number = $3))",
+        );
+        let may_begin = query
+            .bind(lease.track.0)
+            .bind(other.track.0)
+            .bind(other.number)
+            .bind(has_same_source)
+            .fetch_one(&mut *transaction)
+            .await;
+        // Nothing changes, and nobody is told.
+        if !may_begin.map_err(FleetError::sql(action))? {
+            let ended = transaction.rollback().await;
+            ended.map_err(FleetError::sql(action))?;
+            session.release();
+            return Ok(false);
+        }
         let change = next_change(&mut transaction).await?;
         // Replicas that serve the track already fetch it first.
         let statement = sqlx::query(
             "WITH last AS (
-               SELECT g.number, g.flips, r.track, r.modified
-               FROM generations g JOIN revisions r ON r.id = g.revision
-               WHERE g.track = $1 ORDER BY g.number DESC LIMIT 1
-             ), own AS (SELECT not_before, abandoned FROM tracks WHERE id = $1)
+               SELECT number FROM generations WHERE track = $1 ORDER BY number DESC LIMIT 1)
              INSERT INTO generations
                (track, number, revision, image, epoch, change, flips, resolved)
-             SELECT $1, coalesce((SELECT number FROM last), 0) + 1, g.revision, g.image, $2, $3,
-               CASE WHEN NOT EXISTS (SELECT 1 FROM last) THEN clock_timestamp() END, g.resolved
-             FROM generations g JOIN revisions r ON r.id = g.revision
-             WHERE g.track = $4 AND g.number = $5 AND NOT EXISTS (
-               SELECT 1 FROM last WHERE last.flips IS NULL OR last.modified >= r.modified
-                 OR last.modified >= coalesce((SELECT not_before FROM own), 0)
-                 OR (last.track = $1 AND NOT (SELECT abandoned FROM own)))",
+             SELECT $1, coalesce((SELECT number FROM last), 0) + 1, revision, image, $2, $3,
+               CASE WHEN NOT EXISTS (SELECT 1 FROM last) THEN clock_timestamp() END, resolved
+             FROM generations WHERE track = $4 AND number = $5",
         );
         let done = statement
             .bind(lease.track.0)

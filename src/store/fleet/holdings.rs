@@ -43,10 +43,11 @@ impl Fleet {
     async fn number(&self, catalog: &CatalogName) -> Result<NewRevisionNumber, FleetError> {
         let query = sqlx::query(
             "WITH numbering AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared($2))
-             SELECT nextval(pg_get_serial_sequence('revisions', 'id')) AS id, (
+             SELECT nextval(pg_get_serial_sequence('revisions', 'id')) AS id, greatest((
                SELECT max(r.modified) FROM revisions r
                JOIN tracks t ON t.id = r.track JOIN generations g ON g.revision = r.id
-               WHERE t.catalog = $1 AND g.flips IS NOT NULL) AS modified
+               WHERE t.catalog = $1 AND g.flips IS NOT NULL), (
+               SELECT max(not_before) FROM tracks WHERE catalog = $1)) AS modified
              FROM numbering",
         );
         let row = query.bind(catalog.as_str()).bind(NUMBERING);
@@ -99,7 +100,8 @@ impl Fleet {
     pub async fn served(&self) -> Result<Vec<(CatalogName, Generation)>, FleetError> {
         let query = sqlx::query(
             "SELECT DISTINCT ON (t.catalog) t.catalog, g.track, g.number, g.revision, r.content,
-               r.untold, r.modified, t.not_before, g.image, (extract(epoch FROM g.flips) * 1000000)::bigint AS flips,
+               r.untold, r.track = g.track AS is_own, r.modified, t.not_before, g.image,
+               (extract(epoch FROM g.flips) * 1000000)::bigint AS flips,
                (extract(epoch FROM g.resolved) * 1000000)::bigint AS resolved
              FROM generations g JOIN revisions r ON r.id = g.revision JOIN tracks t ON t.id = g.track
              WHERE g.flips <= clock_timestamp() ORDER BY t.catalog, g.flips DESC, g.number DESC",
@@ -112,8 +114,7 @@ impl Fleet {
         Ok(named.collect())
     }
 
-    /// What other tracks of a catalog serve, with the source of it; the one that turned last
-    /// first.
+    /// What other tracks of a catalog serve, with the source of it; the latest one first.
     pub async fn served_elsewhere(
         &self,
         catalog: &CatalogName,
@@ -121,12 +122,13 @@ impl Fleet {
     ) -> Result<Vec<(SourceIdentity, GenerationId)>, FleetError> {
         let query = sqlx::query(
             "SELECT track, number, published, variant FROM (
-               SELECT DISTINCT ON (g.track) g.track, g.number, g.flips, r.published, r.variant
+               SELECT DISTINCT ON (g.track)
+                 g.track, g.number, g.flips, r.modified, r.published, r.variant
                FROM generations g JOIN revisions r ON r.id = g.revision
                JOIN tracks t ON t.id = g.track
                WHERE t.catalog = $1 AND g.track <> $2 AND g.flips <= clock_timestamp()
                ORDER BY g.track, g.number DESC) served
-             WHERE published IS NOT NULL ORDER BY flips DESC",
+             WHERE published IS NOT NULL ORDER BY modified DESC, flips DESC",
         );
         let query = query.bind(catalog.as_str()).bind(track.0);
         let rows = self.rows("list served revisions", query).await?;

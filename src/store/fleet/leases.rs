@@ -175,11 +175,11 @@ impl Fleet {
                 WHERE id = $1 OR (expires > clock_timestamp() AND wants && $3)) AS live,
                (SELECT count(*) FROM replicas
                 WHERE id <> $1 AND expires > clock_timestamp() AND ready AND wants && $3) AS ready,
-               (SELECT ceil(coalesce(sum(1.0 / (1 + (
-                  SELECT count(*) FROM replicas
-                  WHERE id <> $1 AND expires > clock_timestamp() AND track = ANY(wants)))), 0)
-                  - 0.000001)
-                FROM unnest($3) AS track)::bigint AS share,
+               (SELECT ceil(coalesce(sum(1.0 / (1 + coalesce(others.count, 0))), 0) - 0.000001)
+                FROM unnest($3) AS mine (track) LEFT JOIN (
+                  SELECT wanted.track, count(*) FROM replicas, unnest(wants) AS wanted (track)
+                  WHERE id <> $1 AND expires > clock_timestamp() GROUP BY wanted.track
+                ) others USING (track))::bigint AS share,
                (SELECT count(*) FROM fit) AS fit, (SELECT min(followed) FROM fit) AS least,
                (SELECT count(*) FROM leases l
                 WHERE l.track = ANY($3) AND l.holder IS DISTINCT FROM $1 AND NOT EXISTS (

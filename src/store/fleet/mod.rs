@@ -2,14 +2,15 @@
 //!
 //! The store beside it stays whole on each replica, as a cache of served revisions.
 //! `settings` names the database, `pool` connects to it and to the bucket, `connect`
-//! prepares the first and finds the `mark` of the second, and `session` limits statements. `leases` decides who follows a track, and
-//! `generations` announces each `generation` to all, with the rows of `publication_rows`; `receipts`
-//! counts the replicas that have them, and `moments` tells in the bucket when all turn;
-//! `sources` compares what curated ones are made of. `upload` and `fetch` carry the files of
-//! revisions and images, whose length `file_limit` bounds, `replaced` those of images before,
-//! `history` and `missed` those of earlier revisions. `holdings` finds the revisions of a
-//! catalog, `dates` keeps those of one configuration from being older than those of another, and `formats` the files of another version. `restore` uploads lost objects again,
-//! and `collect` removes unneeded ones.
+//! prepares the first and finds the `mark` of the second, and `session` limits statements.
+//! `leases` decides who follows a track, and `generations` announces each `generation` to all,
+//! with the rows of `publication_rows`; `receipts` counts the replicas that have them, and
+//! `moments` tells in the bucket when all turn; `sources` compares what curated ones are made
+//! of. `upload` and `fetch` carry the files of revisions and images, whose length `file_limit`
+//! bounds, `replaced` those of images before, `history` and `missed` those of earlier revisions.
+//! `holdings` finds the revisions of a catalog, `dates` notes how late they have to be, and
+//! `formats` finds the files of another version. `restore` uploads lost objects again, and
+//! `collect` removes unneeded ones.
 
 mod collect;
 mod connect;

@@ -35,7 +35,9 @@ impl Fleet {
             "WITH shown AS (
                SELECT g.image, i.document::jsonb #>> '{tags,latest}' AS digest, coalesce((
                  SELECT min(n.flips) FROM generations n
-                 WHERE n.track = g.track AND n.number > g.number), t.wanted) AS replaced
+                 WHERE n.track = g.track AND n.number > g.number), CASE WHEN EXISTS (
+                 SELECT 1 FROM replicas WHERE expires > clock_timestamp() AND t.id = ANY(wants))
+                 THEN clock_timestamp() ELSE t.wanted END) AS replaced
                FROM tracks t JOIN generations g ON g.track = t.id JOIN images i ON i.id = g.image
                WHERE t.catalog = (SELECT catalog FROM tracks WHERE id = $1)
                  AND (g.track <> $1 OR g.number < $2) AND g.flips IS NOT NULL)

@@ -491,7 +491,7 @@ fn a_replica_follows_at_once_what_no_other_one_wants() {
 }
 
 #[test]
-fn an_outdated_track_begins_again_unless_others_show_its_own_content() {
+fn an_outdated_track_begins_with_later_content_of_the_same_source_only() {
     if postgres::is_missing() {
         return;
     }
@@ -515,41 +515,87 @@ fn an_outdated_track_begins_again_unless_others_show_its_own_content() {
             let found = member.fleet.generations(&[member.track]).await.unwrap();
             found.last().unwrap().clone()
         };
+        let raise = async |member: &Member, seen: Option<u32>| {
+            let seen = seen.map(|seen| revision(seen).id);
+            let raised = member.fleet.raise_dates(&[(member.track, seen)]).await;
+            raised.unwrap();
+        };
+        let changes = || shared.postgres.ask("SELECT change FROM fleet");
         let (old_lease, new_lease) = (old.take().await, new.take().await);
         show(&old, old_lease, 1).await;
         show(&new, new_lease, 2).await;
-        // Nobody begins to follow anything.
         let other = show(&old, old_lease, 3).await;
+        // A replica whose clients have seen nothing else.
+        raise(&new, Some(2)).await;
         assert!(!last(&new).await.is_outdated());
-        assert!(!new.fleet.begin_with(new_lease, other).await.unwrap());
-        // A replica comes to the new configuration, which another one follows.
-        let late = new.fleet.join().await.unwrap();
-        new.fleet.raise_dates(late, &[new.track]).await.unwrap();
-        assert!(last(&new).await.is_outdated());
-        assert!(!new.fleet.begin_with(new_lease, other).await.unwrap());
-        // Its next pass publishes again.
-        show(&new, new_lease, 4).await;
-        assert!(!last(&new).await.is_outdated());
-        // All come back to the old one.
-        new.fleet.leave(new.me).await.unwrap();
-        old.fleet.leave(old.me).await.unwrap();
-        let back = Member {
-            me: old.fleet.join().await.unwrap(),
-            ..old
+        let begin_with = async |lease, other, has_same_source| {
+            let begun = new.fleet.begin_with(lease, other, has_same_source).await;
+            begun.unwrap()
         };
-        back.fleet
-            .raise_dates(back.me, &[back.track])
+        assert!(!begin_with(new_lease, other, true).await);
+        // One whose clients may have.
+        raise(&new, None).await;
+        assert!(last(&new).await.is_outdated());
+        let before = changes();
+        raise(&new, None).await;
+        assert!(!begin_with(new_lease, other, false).await);
+        assert_eq!(changes(), before, "nobody is told of nothing");
+        // Content of the track itself comes again at a later date.
+        let number = new
+            .fleet
+            .next_revision(&name, revision(3).id)
             .await
             .unwrap();
-        assert!(last(&back).await.is_outdated());
-        let lease = back.take().await;
-        let served = back.fleet.served_elsewhere(&name, back.track).await;
+        assert_eq!(number.modified, Some(revision(3).modified));
+        show(&new, new_lease, 4).await;
+        assert!(!last(&new).await.is_outdated());
+        // The other way round, of the same source.
+        raise(&old, None).await;
+        assert!(last(&old).await.is_outdated());
+        let served = old.fleet.served_elsewhere(&name, old.track).await;
         let (_, served) = served.unwrap()[0].clone();
-        assert!(back.fleet.begin_with(lease, served).await.unwrap());
-        let begun = last(&back).await;
+        assert!(begin_with(old_lease, served, true).await);
+        let begun = last(&old).await;
         assert_eq!((begun.revision, begun.flips), (revision(4).id, None));
-        assert!(!begun.is_outdated());
+        assert!(!begun.is_outdated() && !begun.is_own);
         // Once only.
-        assert!(!back.fleet.begin_with(lease, served).await.unwrap());
+        assert!(!begin_with(old_lease, served, true).await);
+    });
+}
+
+/// Several replicas begin to follow many tracks while others publish.
+#[test]
+fn replicas_that_note_dates_at_once_do_not_wait_for_each_other_for_ever() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    run(async {
+        let fleet = fleet(&shared);
+        shared.postgres.ask(
+            "INSERT INTO tracks (catalog, origin)
+               SELECT 'c' || n / 2, 'o' || n % 2 FROM generate_series(1, 200) n;
+             INSERT INTO revisions (id, track, digest, content, modified)
+               SELECT id, id, '', '', id FROM tracks;
+             INSERT INTO generations (track, number, revision, epoch, change, flips)
+               SELECT id, 1, id, 0, -id, clock_timestamp() FROM tracks",
+        );
+        let mut tracks = Vec::new();
+        for number in 2..200 {
+            let name = format!("c{}", number / 2).parse().unwrap();
+            let origin = format!("o{}", number % 2);
+            tracks.push((fleet.track(&name, &origin).await.unwrap(), None));
+        }
+        let mut backwards = tracks.clone();
+        backwards.reverse();
+        let raise = async |tracks: &[(TrackId, Option<RevisionId>)]| {
+            for _ in 0..20 {
+                shared.postgres.ask("UPDATE tracks SET not_before = NULL");
+                fleet.raise_dates(tracks).await.unwrap();
+            }
+        };
+        tokio::join!(raise(&tracks), raise(&backwards));
+        let outdated = "SELECT count(*) FROM tracks WHERE not_before IS NOT NULL";
+        assert_eq!(shared.postgres.ask(outdated), "99");
     });
 }

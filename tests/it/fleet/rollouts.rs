@@ -71,8 +71,9 @@ fn a_rollback_brings_the_earlier_content_at_a_later_date() {
     assert_eq!(shared.postgres.ask(tracks), "2");
 }
 
+/// Each was published once, so that its files are in the fleet.
 #[test]
-fn a_rollback_without_the_source_goes_on_with_what_was_served_last() {
+fn a_rollback_needs_no_source() {
     if postgres::is_missing() {
         return;
     }
@@ -82,33 +83,77 @@ fn a_rollback_without_the_source_goes_on_with_what_was_served_last() {
     upstream.push(REPOSITORY, "v2", &second);
     let mut both = replicas(&shared, &at(&upstream, "v1"), 2);
     until_all_at(&mut both, "a", &first.digest());
-    let configure = |both: &mut [Almanac], tag| {
-        for replica in both {
-            replica.reconfigure(&format!("{}{}", shared.settings(), at(&upstream, tag)));
-        }
-    };
-    configure(&mut both, "v2");
-    until_all_at(&mut both, "a", &second.digest());
+    let configured = |tag| format!("{}{}", shared.settings(), at(&upstream, tag));
     for replica in &mut both {
-        until("the curated one", || {
-            replica.packages("ours").unwrap() == ["second"]
-        });
+        replica.reconfigure(&configured("v2"));
+    }
+    until_all_at(&mut both, "a", &second.digest());
+    let mut dates = [[SystemTime::UNIX_EPOCH; 2]; 2];
+    for (replica, dates) in both.iter_mut().zip(&mut dates) {
+        for (name, date) in ["a", "ours"].into_iter().zip(dates) {
+            until_later(replica, name, "second", date);
+        }
     }
     upstream.misbehave(|behaviour| behaviour.status = Some(503));
-    configure(&mut both, "v1");
     for replica in &mut both {
-        replica.until_within(LONG_PATIENCE, "a", "a failure", |status| {
-            status["failures"].as_u64() > Some(0) || status["next_pass"].is_null()
-        });
-        for _ in 0..20 {
-            for name in ["a", "ours"] {
-                assert_eq!(replica.packages(name).unwrap(), ["second"]);
-            }
-            std::thread::sleep(std::time::Duration::from_millis(100));
+        replica.reconfigure(&configured("v1"));
+    }
+    for (replica, dates) in both.iter_mut().zip(&mut dates) {
+        for (name, date) in ["a", "ours"].into_iter().zip(dates) {
+            until_later(replica, name, "first", date);
         }
     }
-    upstream.behave();
+    // Nor does one without a network.
+    for replica in &mut both {
+        replica.stop();
+    }
+    let offline = format!("offline = true\n{}", configured("v2"));
+    for replica in &mut both {
+        replica.restart_with(&offline);
+    }
+    for (replica, dates) in both.iter_mut().zip(&mut dates) {
+        for (name, date) in ["a", "ours"].into_iter().zip(dates) {
+            until_later(replica, name, "second", date);
+        }
+    }
+}
+
+/// The tracks of both kinds of image are of the same source.
+#[test]
+fn a_change_of_the_kind_of_image_goes_on_with_the_latest_content() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let first = push(&upstream, "first");
+    let slim = following(&upstream.reference(REPOSITORY, "latest"));
+    let full = format!("{slim}mirror = \"full\"\n");
+    let mut both = replicas(&shared, &slim, 2);
     until_all_at(&mut both, "a", &first.digest());
+    for replica in &mut both {
+        replica.reconfigure(&format!("{}{full}", shared.settings()));
+    }
+    let wanted = first.digest().to_string();
+    for replica in &mut both {
+        until("the mirrored image", || tag(replica) == wanted);
+    }
+    let second = push(&upstream, "second");
+    until_all_at(&mut both, "a", &second.digest());
+    upstream.misbehave(|behaviour| behaviour.status = Some(503));
+    let mut dates: Vec<_> = both.iter_mut().map(|replica| date(replica, "a")).collect();
+    for replica in &mut both {
+        replica.reconfigure(&format!("{}{slim}", shared.settings()));
+    }
+    // An image of the latest content is made here.
+    for (replica, before) in both.iter_mut().zip(&mut dates) {
+        until("the slim image", || {
+            assert_eq!(replica.packages("a").unwrap(), ["second"]);
+            let now = date(replica, "a");
+            assert!(now >= std::mem::replace(before, now));
+            let shown = tag(replica);
+            shown != wanted && shown != second.digest().to_string()
+        });
+    }
 }
 
 /// The source of the new configuration cannot be read, and that of the old one changes.

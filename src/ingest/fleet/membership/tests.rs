@@ -50,7 +50,7 @@ fn open(membership: &Membership, name: &str) -> Track {
         mirror: Mirror::Slim,
         signed_name: None,
     };
-    membership.open(&followed, &options)
+    membership.open(&followed, &options, None)
 }
 
 #[tokio::test(start_paused = true)]

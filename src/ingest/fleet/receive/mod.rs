@@ -20,10 +20,11 @@ use crate::ingest::fleet::moments::unless_turned;
 use crate::ingest::fleet::opened::Opened;
 use crate::ingest::fleet::pauses::Pauses;
 use crate::ingest::fleet::replaced::{PULLS, bring_replaced, patience};
+use crate::ingest::fleet::republish::republish;
 use crate::ingest::fleet::track_state::{TrackState, Waiting};
 use crate::ingest::fleet::turn::NOTICE;
 use crate::ingest::followed::Followed;
-use crate::snapshot::{FIRST_ANSWER, ImagePublisher, Publisher, Repair, Snapshot};
+use crate::snapshot::{FIRST_ANSWER, ImagePublisher, Publisher, Repair};
 use crate::store::fleet::{FleetError, Generation, GenerationId};
 use crate::store::unix_of_time;
 
@@ -31,8 +32,6 @@ use crate::store::unix_of_time;
 const FIRST_PASS: Duration = Duration::from_mins(1);
 /// How long a replica goes on with what another configuration has shown, if that is later.
 const LATER: Duration = Duration::from_mins(1);
-/// The time between two looks at that.
-const LOOK: Duration = Duration::from_secs(1);
 /// The time after which a failure that goes on is logged again.
 const TELL_AGAIN: Duration = Duration::from_mins(1);
 /// The time between two tries after a failure of what costs little.
@@ -63,6 +62,10 @@ struct Receiver {
     is_kept: bool,
     /// Whether that is in the history, too.
     is_recorded: bool,
+    /// Since when clients keep what another configuration has shown, as it is later.
+    held: Option<Instant>,
+    /// Publishes what the track shows again, and since when.
+    republishing: Option<(AbortOnDropHandle<()>, Instant)>,
     /// Brings images that others have shown while this replica was away.
     bringing: Option<AbortOnDropHandle<()>>,
     /// Brings outlines that the bucket did not give.
@@ -95,6 +98,8 @@ pub async fn receive(
         failure: None,
         is_kept: true,
         is_recorded: true,
+        held: None,
+        republishing: None,
         bringing: None,
         outlines: None,
     };
@@ -146,6 +151,7 @@ impl Receiver {
         }
         // All the same, as the next generation replaces one that cannot be fetched.
         let prepared = self.prepare(&state).await;
+        let republished = self.republish(&state);
         if let Err(error) = &told {
             fleet_metrics::failed(error);
             tracing::warn!(%error, "webhooks are told of the revision later");
@@ -154,6 +160,7 @@ impl Receiver {
             *turned.as_ref().unwrap_or(&Some(RETRY)),
             *prepared.as_ref().unwrap_or(&Some(RETRY)),
             told.is_err().then_some(RETRY),
+            republished,
             (state.turned.is_none() && !left.is_zero()).then_some(left),
         ];
         // Clients see it then, and only its record fails.
@@ -167,7 +174,7 @@ impl Receiver {
         if let Some(error) = failures.first() {
             let failed = Waiting::Failed(error.to_string());
             self.track.wait_for(Some(failed));
-        } else if state.pending.is_none() && !is_paused {
+        } else if state.pending.is_none() && !is_paused && self.held.is_none() {
             self.track.wait_for(None);
         }
         waits.into_iter().flatten().min()
@@ -219,13 +226,13 @@ impl Receiver {
             if let Some(left) = self.turning.left(turned.id, begun) {
                 return Ok(Some(left));
             }
-            if self.would_go_back(turned) {
-                self.track.wait_for(Some(Waiting::Date));
-                return Ok(Some(LOOK));
-            }
             fleet_metrics::behind(&self.followed.name, true);
             let opened = self.open(turned, is_damaged).await;
             opened.inspect_err(|error| self.turning.fail(turned.id, error, Instant::now()))?;
+            if self.would_go_back(turned) {
+                self.track.wait_for(Some(Waiting::Date));
+                return Ok(Some(RETRY));
+            }
             self.damages = state.damages;
             let now = Instant::now();
             let moment = turned.flips.and_then(|flips| self.moment(flips));
@@ -271,15 +278,45 @@ impl Receiver {
         }
     }
 
-    /// Whether clients, who see what another configuration has shown, would get something older.
-    /// A replica that follows the catalog publishes it again.
-    fn would_go_back(&self, turned: &Generation) -> bool {
+    /// Whether clients, who see what another configuration has shown, would get something older
+    /// that the replica that follows the catalog publishes again.
+    fn would_go_back(&mut self, turned: &Generation) -> bool {
         let seen = self.publisher.snapshot().filter(|_| self.shown.is_none());
-        let is_older = |seen: Arc<Snapshot>| {
+        let is_older = seen.is_some_and(|seen| {
             let seen = i64::try_from(unix_of_time(seen.revision().modified));
             seen.is_ok_and(|seen| turned.modified < seen)
+        });
+        if !is_older || !turned.is_outdated() {
+            self.held = None;
+            return false;
+        }
+        let since = self.held.get_or_insert_with(Instant::now);
+        since.elapsed() < LATER
+    }
+
+    /// Has this replica publish what a track shows again, if it follows it and that is older
+    /// than what another configuration has shown. The result is the time until another try.
+    fn republish(&mut self, state: &TrackState) -> Option<Duration> {
+        let outdated = state.turned.as_ref().filter(|turned| turned.is_outdated());
+        let (Some(lease), Some(outdated)) = (state.lease, outdated) else {
+            return None;
         };
-        turned.is_outdated() && self.begun.elapsed() < LATER && seen.is_some_and(is_older)
+        let is_recent =
+            (self.republishing.as_ref()).is_some_and(|(_, since)| since.elapsed() < RETRY);
+        let is_for_others = state.passing || state.pending.is_some() || !outdated.is_own;
+        if !(is_for_others || is_recent || self.is_republishing()) {
+            let holding = (self.track.clone(), lease);
+            let (context, followed) = (self.context.clone(), self.followed.clone());
+            let work = republish(context, followed, holding, outdated.clone());
+            let task = tokio::spawn(work.in_current_span());
+            self.republishing = Some((AbortOnDropHandle::new(task), Instant::now()));
+        }
+        Some(RETRY)
+    }
+
+    fn is_republishing(&self) -> bool {
+        let task = self.republishing.as_ref();
+        task.is_some_and(|(task, _)| !task.is_finished())
     }
 
     /// Whether clients see a generation, and its image is whole.

@@ -87,11 +87,12 @@ impl Receiver {
         };
         let states = self.track.subscribe();
         let next = self.next.as_ref().map(|next| next.revision.id);
+        let is_making = self.is_republishing();
         let is_spare = |id| {
             let state = states.borrow();
             let known = [&state.turned, &state.pending].into_iter().flatten();
             let mut needed = known.map(|one| one.revision).chain(next);
-            !state.passing && !needed.any(|needed| needed == id)
+            !state.passing && !is_making && !needed.any(|needed| needed == id)
         };
         let store = &self.context.store;
         Ok(store.retire_spare(&shown.revision, is_spare).await?)

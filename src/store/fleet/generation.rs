@@ -26,8 +26,6 @@ pub struct Generation {
     pub resolved: Option<i64>,
     /// Whether webhooks have not been told of its revision.
     pub untold: bool,
-    /// Whether its revision was made for this track.
-    pub is_own: bool,
     /// The date of its content, in seconds since 1970.
     pub modified: i64,
     /// What its track shows may not be older than this, likewise.
@@ -77,7 +75,6 @@ pub(super) fn generation(row: &PgRow) -> Generation {
         flips: row.get("flips"),
         resolved: row.get("resolved"),
         untold: row.get("untold"),
-        is_own: row.get("is_own"),
         modified: row.get("modified"),
         not_before: row.get("not_before"),
     }

@@ -73,7 +73,6 @@ impl Fleet {
     pub async fn generations(&self, tracks: &[TrackId]) -> Result<Vec<Generation>, FleetError> {
         let query = sqlx::query(
             "SELECT g.track, g.number, g.revision, r.content, g.image, r.untold, r.modified,
-               r.track = g.track AS is_own,
                (SELECT not_before FROM tracks WHERE id = g.track) AS not_before,
                (extract(epoch FROM g.flips) * 1000000)::bigint AS flips,
                (extract(epoch FROM g.resolved) * 1000000)::bigint AS resolved

@@ -100,7 +100,7 @@ impl Fleet {
     pub async fn served(&self) -> Result<Vec<(CatalogName, Generation)>, FleetError> {
         let query = sqlx::query(
             "SELECT DISTINCT ON (t.catalog) t.catalog, g.track, g.number, g.revision, r.content,
-               r.untold, r.track = g.track AS is_own, r.modified, t.not_before, g.image,
+               r.untold, r.modified, t.not_before, g.image,
                (extract(epoch FROM g.flips) * 1000000)::bigint AS flips,
                (extract(epoch FROM g.resolved) * 1000000)::bigint AS resolved
              FROM generations g JOIN revisions r ON r.id = g.revision JOIN tracks t ON t.id = g.track

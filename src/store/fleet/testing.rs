@@ -55,7 +55,6 @@ pub fn generation(number: i64) -> Generation {
         flips: None,
         resolved: None,
         untold: false,
-        is_own: true,
         modified: number,
         not_before: None,
     }

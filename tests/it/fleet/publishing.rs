@@ -557,7 +557,7 @@ fn an_outdated_track_begins_with_later_content_of_the_same_source_only() {
         assert!(begin_with(old_lease, served, true).await);
         let begun = last(&old).await;
         assert_eq!((begun.revision, begun.flips), (revision(4).id, None));
-        assert!(!begun.is_outdated() && !begun.is_own);
+        assert!(!begun.is_outdated());
         // Once only.
         assert!(!begin_with(old_lease, served, true).await);
     });

@@ -303,7 +303,7 @@ impl Receiver {
         };
         let is_recent =
             (self.republishing.as_ref()).is_some_and(|(_, since)| since.elapsed() < RETRY);
-        let is_for_others = state.passing || state.pending.is_some() || !outdated.is_own;
+        let is_for_others = state.passing || state.pending.is_some();
         if !(is_for_others || is_recent || self.is_republishing()) {
             let holding = (self.track.clone(), lease);
             let (context, followed) = (self.context.clone(), self.followed.clone());

@@ -233,6 +233,7 @@ impl Receiver {
                 self.track.wait_for(Some(Waiting::Date));
                 return Ok(Some(RETRY));
             }
+            self.held = None;
             self.damages = state.damages;
             let now = Instant::now();
             let moment = turned.flips.and_then(|flips| self.moment(flips));
@@ -286,12 +287,8 @@ impl Receiver {
             let seen = i64::try_from(unix_of_time(seen.revision().modified));
             seen.is_ok_and(|seen| turned.modified < seen)
         });
-        if !is_older || !turned.is_outdated() {
-            self.held = None;
-            return false;
-        }
-        let since = self.held.get_or_insert_with(Instant::now);
-        since.elapsed() < LATER
+        let is_held = is_older && turned.is_outdated();
+        is_held && self.held.get_or_insert_with(Instant::now).elapsed() < LATER
     }
 
     /// Has this replica publish what a track shows again, if it follows it and that is older

@@ -52,12 +52,7 @@ fn a_rollback_brings_the_earlier_content_at_a_later_date() {
         });
     }
     let mut dates = [[SystemTime::UNIX_EPOCH; 2]; 2];
-    for (tag, package) in [
-        ("v1", "first"),
-        ("v2", "second"),
-        ("v1", "first"),
-        ("v2", "second"),
-    ] {
+    for (tag, package) in [("v1", "first"), ("v2", "second"), ("v1", "first")] {
         for replica in &mut both {
             replica.reconfigure(&format!("{}{}", shared.settings(), at(&upstream, tag)));
         }

@@ -189,6 +189,13 @@ mod tests {
         committed.unwrap()
     }
 
+    /// The first revision, which has this image.
+    async fn commit_with(store: &Store, content: &str) -> (Revision, Image) {
+        let (revision, image) = (commit(store, SOURCE).await, image(store, content));
+        assert!(store.record_image(revision.id, &image).await.unwrap());
+        (revision, image)
+    }
+
     /// An image with one blob, which is in the store.
     fn image(store: &Store, content: &str) -> Image {
         let digest = Digest::of(content.as_bytes());
@@ -232,10 +239,7 @@ mod tests {
     async fn an_image_stays_until_a_later_revision_has_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path()).await;
-        let first = commit(&store, SOURCE).await;
-        assert_eq!(earlier(&store).await, None);
-        let old = image(&store, "old");
-        assert!(store.record_image(first.id, &old).await.unwrap());
+        let (first, old) = commit_with(&store, "old").await;
         assert_eq!(earlier(&store).await, None);
         // Two revisions without an image.
         let kept = Some((first.id, old));
@@ -267,9 +271,7 @@ mod tests {
     async fn an_earlier_image_has_the_source_that_it_was_made_of() {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path()).await;
-        let first = commit(&store, SOURCE).await;
-        let old = image(&store, "old");
-        assert!(store.record_image(first.id, &old).await.unwrap());
+        commit_with(&store, "old").await;
         for other in ["quay.io/a/b:v2 linux/amd64", "quay.io/a/c:v2 linux/amd64"] {
             commit(&store, other).await;
             let kept = store.earlier_image(&name()).await.unwrap().unwrap();
@@ -283,9 +285,7 @@ mod tests {
     async fn an_image_of_a_replaced_revision_comes_too_late() {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path()).await;
-        let first = commit(&store, SOURCE).await;
-        let old = image(&store, "old");
-        assert!(store.record_image(first.id, &old).await.unwrap());
+        let (first, old) = commit_with(&store, "old").await;
         let second = commit(&store, SOURCE).await;
         let late = image(&store, "late");
         commit_beside(&store, SOURCE).await;
@@ -329,9 +329,7 @@ mod tests {
     async fn files_that_are_replaced_leave_the_image_of_the_revision() {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path()).await;
-        let revision = commit(&store, SOURCE).await;
-        let own = image(&store, "own");
-        assert!(store.record_image(revision.id, &own).await.unwrap());
+        let (revision, own) = commit_with(&store, "own").await;
         let finished = store.write_revision().unwrap().finish(Index::default());
         let dates = (revision.modified, 1);
         let name = name();
@@ -348,9 +346,7 @@ mod tests {
     async fn a_store_of_a_version_without_them_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path()).await;
-        let revision = commit(&store, SOURCE).await;
-        let own = image(&store, "own");
-        assert!(store.record_image(revision.id, &own).await.unwrap());
+        commit_with(&store, "own").await;
         let statement = sqlx::query("DROP TABLE earlier_images");
         statement.execute(&store.pool).await.unwrap();
         store.close().await;

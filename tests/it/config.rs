@@ -384,7 +384,7 @@ fn a_curated_catalog_differs_with_the_settings_that_change_its_sources() {
         let same = before.iter().zip(&after).map(|(a, b)| a == b);
         assert_eq!(same.collect::<Vec<_>>(), [false, false, false, true]);
     }
-    // How often they are asked changes nothing of what comes.
+    // The poll interval changes no content.
     let polled = format!("{first}\npoll = '7m'");
     let after = origins(&config(&polled, "source = 'quay.io/b/b:v1'"));
     assert_eq!(before, after);

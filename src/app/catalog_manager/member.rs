@@ -179,8 +179,10 @@ fn log_new_source(config: &CatalogConfig, old: &Source) {
                 tracing::info!(%catalog, source = to, "the catalog has a new selection");
             }
             if old.track_origins != new.track_origins {
-                let message = "a source of the curated catalog has a new configuration";
-                tracing::info!(%catalog, source = to, "{message}");
+                tracing::info!(
+                    %catalog, source = to,
+                    "a source of the curated catalog has a new configuration"
+                );
             }
         }
         _ => tracing::info!(%catalog, %from, %to, "the catalog has a new source"),

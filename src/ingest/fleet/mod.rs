@@ -12,8 +12,8 @@
 //! publications like everybody else. `replaced` brings images that others have shown before,
 //! and `missed_outlines` what the history lacks. `format` reads what another version has
 //! shared. `turn` says when all serve an announced revision, which `moments` tells without the
-//! database. `republish` gives what is older than that of another configuration a later
-//! date. `visit` publishes for a command that serves nobody. `sources` names the revisions
+//! database. `republish` gives content a later date if another configuration has shown
+//! a later one. `visit` publishes for a command that serves nobody. `sources` names the revisions
 //! of which curated catalogs are made, and `upkeep` runs the tasks that belong to no single
 //! catalog.
 

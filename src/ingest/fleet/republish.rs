@@ -20,7 +20,7 @@ pub(super) async fn republish(
     let publishing = async {
         let (store, failed) = (&context.store, PassError::at(Stage::Share));
         let kept = store.kept(&followed.name, outdated.revision).await;
-        // It is fetched first.
+        // The receiver fetches it first.
         let Some(kept) = kept.map_err(failed)? else {
             return Ok(());
         };

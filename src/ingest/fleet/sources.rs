@@ -22,7 +22,7 @@ impl Track {
         let waiting = async {
             let mut tracks = self.membership().tracks();
             tracks.retain(|((catalog, _), _)| sources.contains(catalog));
-            // At first, there is nothing of them yet. What is outdated is published again soon.
+            // At first, there is nothing of them yet. Outdated content is published again soon.
             let has_come = |state: &TrackState| {
                 state.is_settled() && state.turned.is_some() && !state.is_outdated()
             };

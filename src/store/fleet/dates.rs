@@ -1,5 +1,5 @@
 //! Dates of catalogs that several configurations show: clients that compare nothing but dates
-//! would keep what they have if one went back.
+//! keep stale content if a date goes back.
 
 use crate::store::RevisionId;
 use crate::store::fleet::connect::CHANNEL;
@@ -8,10 +8,10 @@ use crate::store::fleet::leases::TrackId;
 use crate::store::fleet::pool::Fleet;
 
 impl Fleet {
-    /// Notes that a replica begins to follow some tracks, which may show nothing from now on
-    /// that is older than what other tracks of their catalogs have shown: its clients, or those
-    /// of the replica that it replaces, have seen that. Clients that see the current revision
-    /// of a track, which stands beside it, have not.
+    /// Notes the latest date of other tracks of the same catalog for each track that a replica
+    /// begins to follow: its clients, or those of the replica that it replaces, may have seen
+    /// it. Nothing is noted for a track whose current revision its clients see already, which
+    /// is the second value.
     pub async fn raise_dates(
         &self,
         tracks: &[(TrackId, Option<RevisionId>)],

@@ -182,7 +182,7 @@ fn a_replica_that_comes_later_to_a_new_configuration_does_not_go_back() {
     });
     let mut dates = ["a", "ours"].map(|name| date(late, name));
     late.reconfigure(&configured("v2"));
-    // Both come to what was served last.
+    // Both serve the latest content.
     until("the same", || {
         for (name, before) in ["a", "ours"].into_iter().zip(&mut dates) {
             assert_eq!(late.packages(name).unwrap(), ["second"]);

@@ -119,7 +119,7 @@ fn a_replaced_image_can_be_pulled_with_its_signature() {
     assert_eq!(Digest::of(&image.body), old);
     let tag = almanac.http(&format!("/v2/a/manifests/sha256-{}.sig", old.hex()));
     assert_eq!(Digest::of(&tag.body), signature);
-    // Only tags of attachments are found in it, and lists show what is current.
+    // Lists have the tags of the current image only.
     let tags = almanac.http("/v2/a/tags/list").text();
     assert!(!tags.contains(&old.hex()), "{tags}");
 }

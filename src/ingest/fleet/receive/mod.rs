@@ -30,6 +30,9 @@ use crate::store::unix_of_time;
 
 /// How long a replica with nothing to serve waits for the first pass of another one.
 const FIRST_PASS: Duration = Duration::from_mins(1);
+/// The time between two tries to publish content again: each leaves a copy of its files until
+/// clients see the content.
+const REPUBLISH: Duration = Duration::from_secs(30);
 /// How long a replica goes on with what another configuration has shown, if that is later.
 const LATER: Duration = Duration::from_mins(1);
 /// The time after which a failure that goes on is logged again.
@@ -299,7 +302,7 @@ impl Receiver {
             return None;
         };
         let is_recent =
-            (self.republishing.as_ref()).is_some_and(|(_, since)| since.elapsed() < RETRY);
+            (self.republishing.as_ref()).is_some_and(|(_, since)| since.elapsed() < REPUBLISH);
         let is_for_others = state.passing || state.pending.is_some();
         if !(is_for_others || is_recent || self.is_republishing()) {
             let holding = (self.track.clone(), lease);

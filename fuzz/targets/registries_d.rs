@@ -1,9 +1,6 @@
-//! The reader of `registries.d`: whatever the bytes are, it ends.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(
+libfuzzer_sys::fuzz_target!(
     init: {
         // The parser of YAML can panic, which its reader catches and reports as
         // invalid YAML. The usual hook ends the run before that, and stays for any
@@ -16,7 +13,5 @@ fuzz_target!(
             }
         }));
     },
-    |bytes: &[u8]| {
-        let _ = images::fuzzing::registries_d(bytes);
-    }
+    |bytes: &[u8]| almanac_fuzz::registries_d::run(bytes)
 );

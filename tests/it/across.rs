@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::http::{self, Reply};
-use crate::support::program::{PATIENCE, STEP};
+use crate::support::program::{PATIENCE, pause};
 use crate::support::served::{Folders, Served};
 
 /// Two packages that provide a kind, one of them with two versions.
@@ -116,7 +116,7 @@ fn the_index_names_each_catalog_with_its_state_and_routes() {
         let mut reply = served.get(&asked);
         // The image is made after the catalog is served.
         while reply.status == 503 && begin.elapsed() < PATIENCE {
-            std::thread::sleep(STEP);
+            pause(begin);
             reply = served.get(&asked);
         }
         assert!(

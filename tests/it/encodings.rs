@@ -11,7 +11,7 @@ use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, entry};
 use crate::support::http::{self, Reply};
 use crate::support::image::Image;
-use crate::support::program::{PATIENCE, STEP};
+use crate::support::program::{PATIENCE, pause};
 use crate::support::served::{Folders, Served};
 use crate::support::upstream::Upstream;
 
@@ -297,7 +297,7 @@ fn encodings_go_with_their_revision_and_come_with_the_next() {
     let revisions = || fs::read_dir(served.program.data().join("revisions")).unwrap();
     while revisions().count() > 1 {
         assert!(begin.elapsed() < crate::support::program::PATIENCE);
-        std::thread::sleep(crate::support::program::STEP);
+        pause(begin);
     }
     assert!(
         !served.program.log().contains("could not be"),
@@ -374,7 +374,7 @@ fn image(served: &Served, before: &[u8]) -> Vec<u8> {
             return reply.body;
         }
         assert!(begin.elapsed() < PATIENCE, "{}", reply.status);
-        std::thread::sleep(STEP);
+        pause(begin);
     }
 }
 
@@ -419,7 +419,7 @@ fn updates_back_and_forth_answer_as_a_fresh_store_does() {
         let begin = std::time::Instant::now();
         while served.get(ALL).body != expected[number].0 {
             assert!(begin.elapsed() < PATIENCE, "round {round}");
-            std::thread::sleep(STEP);
+            pause(begin);
         }
         if round == 4 {
             served = served.restart();

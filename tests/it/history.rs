@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::needs::skip_without;
-use crate::support::program::{PATIENCE, STEP, Start};
+use crate::support::program::{PATIENCE, Start, pause};
 use crate::support::served::{Folders, Served, start, with};
 
 const API: &str = "/catalogs/a/api/v1";
@@ -115,7 +115,7 @@ fn until_revisions(served: &Served, count: usize) -> Value {
             return body["items"].clone();
         }
         assert!(begin.elapsed() < PATIENCE, "{body:#}");
-        std::thread::sleep(STEP);
+        pause(begin);
     }
 }
 
@@ -396,7 +396,7 @@ fn the_history_is_trimmed_to_its_settings() {
             .contains(&head)
         {
             assert!(begin.elapsed() < PATIENCE);
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
     let kept = until_revisions(&served, 2);
@@ -427,7 +427,7 @@ fn a_lost_database_takes_the_past_but_no_outline_and_no_later_change() {
     let begin = std::time::Instant::now();
     while revisions() != 1 {
         assert!(begin.elapsed() < PATIENCE, "{} revisions", revisions());
-        std::thread::sleep(STEP);
+        pause(begin);
     }
     served.program.terminate();
     assert!(served.program.wait(PATIENCE).success());

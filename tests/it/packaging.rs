@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::support::needs::skip_without;
-use crate::support::program::{PATIENCE, STEP};
+use crate::support::program::{PATIENCE, pause};
 
 /// The packages of the workspace and the folders that hold them.
 const PACKAGES: [(&str, &str); 3] = [
@@ -33,7 +33,7 @@ fn run(command: &mut Command) -> String {
         if !is_busy || begin.elapsed() > PATIENCE {
             break output;
         }
-        std::thread::sleep(STEP);
+        pause(begin);
     };
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {errors}");

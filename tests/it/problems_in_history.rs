@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::support::catalog::{Catalog, entry};
-use crate::support::program::{PATIENCE, STEP};
+use crate::support::program::{PATIENCE, pause};
 use crate::support::served::{Folders, Served};
 
 /// A package whose channel has no bundle.
@@ -34,7 +34,7 @@ fn until(served: &Served, catalog: &str, count: usize) -> Vec<String> {
             break;
         }
         assert!(begin.elapsed() < PATIENCE, "{told:#}");
-        std::thread::sleep(STEP);
+        pause(begin);
     }
     let told = changes(served, catalog, "");
     let listed = &get(served, catalog, "revisions")["items"][0]["changes"];

@@ -80,7 +80,7 @@ fn until_head(almanac: &mut Almanac, name: &str, number: u32) {
     let path = format!("/catalogs/{name}/api/v1/packages/etcd");
     while !almanac.http(&path).text().contains(&head) {
         assert!(begin.elapsed() < PATIENCE, "{head} is not served");
-        std::thread::sleep(crate::support::program::STEP);
+        crate::support::program::pause(begin);
     }
 }
 
@@ -294,7 +294,7 @@ fn the_status_tells_what_a_receiver_does_not_take() {
                 return status;
             }
             assert!(begin.elapsed() < PATIENCE, "{status}");
-            std::thread::sleep(crate::support::program::STEP);
+            crate::support::program::pause(begin);
         }
     };
     let status = until(&mut almanac, &|it, well| {

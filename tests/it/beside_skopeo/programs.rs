@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::case::{Case, Outcome};
 use super::network::Network;
 use super::pki;
-use crate::support::program::STEP;
+use crate::support::program::pause;
 
 /// The longest time for one case.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -95,7 +95,7 @@ impl Worker {
             let ended = child.try_wait().unwrap();
             assert!(ended.is_none(), "the worker ended: {ended:?}");
             assert!(begin.elapsed() < PATIENCE, "the worker does not connect");
-            std::thread::sleep(STEP);
+            pause(begin);
         };
         stream.set_nonblocking(false).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -14,7 +14,7 @@ use crate::support::catalog::{Catalog, Format};
 use crate::support::http::{ask, get};
 use crate::support::image::{Built, Image};
 use crate::support::port::free_port;
-use crate::support::program::{PATIENCE, STEP, Start};
+use crate::support::program::{PATIENCE, Start, pause};
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
@@ -64,7 +64,7 @@ fn until_all(almanac: &mut Almanac, name: &str, status: u16) -> String {
         }
         let late = begin.elapsed() >= PATIENCE;
         assert!(!late, "{name}: {} {}", reply.status, reply.text());
-        thread::sleep(STEP);
+        pause(begin);
     }
 }
 
@@ -213,7 +213,7 @@ fn a_forbidden_verb_is_named_with_its_resource() {
             break;
         }
         assert!(begin.elapsed() < PATIENCE, "{health:#?}");
-        std::thread::sleep(STEP);
+        pause(begin);
     }
     let home = |almanac: &mut Almanac| {
         let http = almanac.program.address("http");
@@ -240,7 +240,7 @@ fn a_forbidden_verb_is_named_with_its_resource() {
     let begin = Instant::now();
     while home(&mut almanac).contains(unknown) {
         assert!(begin.elapsed() < PATIENCE);
-        thread::sleep(STEP);
+        pause(begin);
     }
 }
 

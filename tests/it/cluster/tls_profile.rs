@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::api_server::{ApiServer, Fault};
 use crate::support::catalog::{Catalog, Format};
-use crate::support::program::{PATIENCE, STEP};
+use crate::support::program::{PATIENCE, pause};
 use crate::support::tls::Authority;
 
 const API_SERVERS: &str = "config.openshift.io/apiservers";
@@ -48,7 +48,7 @@ fn the_tls_profile_of_the_cluster_counts_without_a_restart() {
         let begin = Instant::now();
         while old.get(http, "/catalogs/a/api/v1/all").is_ok() != works {
             assert!(begin.elapsed() < PATIENCE, "TLS 1.2 works: {}", !works);
-            std::thread::sleep(STEP);
+            pause(begin);
         }
         assert_eq!(new.get(http, "/catalogs/a/api/v1/all").unwrap().status, 200);
     };

@@ -17,7 +17,7 @@ mod rollouts;
 mod stale;
 mod starts;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use almanac::objects::{self as bucket, AccessKey, CredentialSource};
 use almanac::store::fleet::{Collected, Fleet, FleetError, Settings};
@@ -30,7 +30,7 @@ use crate::support::http::get;
 use crate::support::image::{Built, Image};
 use crate::support::objects::{KEY, ObjectStore};
 use crate::support::postgres::{self, Postgres};
-use crate::support::program::{Finished, Start};
+use crate::support::program::{Finished, Start, pause};
 use crate::support::upstream::Upstream;
 
 /// Where the image of the catalog `a` lies.
@@ -228,7 +228,7 @@ fn until_waiting(replica: &mut Almanac, reason: &str) {
             begin.elapsed() < LONG_PATIENCE,
             "{reason:?} is not in {status}"
         );
-        std::thread::sleep(Duration::from_millis(100));
+        pause(begin);
     }
 }
 
@@ -237,7 +237,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < LONG_PATIENCE, "waiting for {what}");
-        std::thread::sleep(Duration::from_millis(100));
+        pause(begin);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::support::api_server::{ApiServer, CATALOGS, cluster_catalog, resolve};
 use crate::support::catalog::Catalog;
 use crate::support::image::Image;
 use crate::support::needs::skip_without;
-use crate::support::program::{PATIENCE, STEP};
+use crate::support::program::{PATIENCE, pause};
 use crate::support::tls::Authority;
 use crate::support::upstream::Upstream;
 use crate::support::yaml;
@@ -82,7 +82,7 @@ fn run_with(roles: &[Value], keys: &str, tables: &str) {
             break;
         }
         assert!(begin.elapsed() < PATIENCE, "nothing needs {unused:#?}");
-        std::thread::sleep(STEP);
+        pause(begin);
     }
     almanac.stop();
     let (forbidden, _) = api.forbidden_and_unused();

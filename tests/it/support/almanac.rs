@@ -15,16 +15,13 @@ use tonic::transport::Endpoint;
 
 use super::file;
 use super::http::{Reply, ask, get};
-use super::program::{Program, Start};
+use super::program::{Program, Start, pause};
 
 /// How long anything that a test waits for may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The same for what is only done when nobody else wants the processor.
 pub(crate) const LONG_PATIENCE: Duration = Duration::from_mins(2);
-
-/// How often a test looks whether it has happened.
-const STEP: Duration = Duration::from_millis(10);
 
 /// A program that serves what a configuration says, on free ports.
 pub(crate) struct Almanac {
@@ -132,7 +129,7 @@ impl Almanac {
             }
             let late = begin.elapsed() >= PATIENCE;
             assert!(!late, "waiting for {what}, the status has {found:#}");
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
 
@@ -156,7 +153,7 @@ impl Almanac {
             }
             let late = begin.elapsed() >= PATIENCE;
             assert!(!late, "waiting for {wanted:?}, there are {names:?}");
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
 
@@ -176,7 +173,7 @@ impl Almanac {
             }
             let late = begin.elapsed() >= PATIENCE;
             assert!(!late, "waiting for {wanted:?}, there is {metrics}");
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
 
@@ -267,7 +264,7 @@ impl Almanac {
                 begin.elapsed() < patience,
                 "waiting for {what}, the status is {status:#}"
             );
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
 
@@ -303,7 +300,7 @@ impl Almanac {
         while self.blobs().len() != count {
             let late = begin.elapsed() >= PATIENCE;
             assert!(!late, "waiting for {count} blobs: {:?}", self.blobs());
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
 
@@ -337,7 +334,7 @@ impl Almanac {
                 return reply;
             }
             assert!(begin.elapsed() < PATIENCE, "{}", reply.text());
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
 
@@ -356,7 +353,7 @@ impl Almanac {
         while !encoded() {
             let late = begin.elapsed() >= LONG_PATIENCE;
             assert!(!late, "{:?}", self.files("revisions"));
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
 

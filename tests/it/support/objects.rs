@@ -19,7 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use super::program::{PATIENCE, STEP};
+use super::program::{PATIENCE, pause};
 
 /// The bucket that exists.
 pub(crate) const BUCKET: &str = "catalogs";
@@ -131,7 +131,7 @@ impl ObjectStore {
                 // Until the task before has ended.
                 Err(error) => assert!(begin.elapsed() < PATIENCE, "{error}"),
             }
-            std::thread::sleep(STEP);
+            pause(begin);
         };
         let serving = serve(listener, self.tls.clone(), Arc::clone(&self.state));
         *self.serving.lock().unwrap() = self.runtime.spawn(serving);

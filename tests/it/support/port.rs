@@ -6,7 +6,7 @@ use std::process::Child;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Instant;
 
-use super::program::{PATIENCE, STEP};
+use super::program::{PATIENCE, pause};
 
 /// Where nobody listens: the superuser alone could, and does not.
 pub(crate) const NOBODY: &str = "127.0.0.1:1";
@@ -68,7 +68,7 @@ pub(crate) fn listening(
                 let _ = child.wait();
                 panic!("{name} does not listen on {address}");
             }
-            std::thread::sleep(STEP);
+            pause(begin);
         };
         eprintln!("{name} at {address} ended: {status}");
     }

@@ -1,6 +1,6 @@
 //! Debian's `PostgreSQL`, in a folder of its own.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -8,15 +8,15 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use tempfile::TempDir;
 
 use super::almanac::LONG_PATIENCE;
 use super::needs;
 use super::port;
-use super::program::{PATIENCE, STEP};
+use super::program::{PATIENCE, pause};
 use super::tls::Pair;
 
 /// `PostgreSQL` refuses to run as the superuser. Nothing needs this user to have a name.
@@ -30,22 +30,21 @@ const RULES: &str = "local all all trust\n\
     host all guarded 127.0.0.0/8 scram-sha-256\n\
     host all all 127.0.0.0/8 trust\n";
 
-/// The server that tests share, while one of them runs.
-static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
-/// Numbers the databases of a server.
+/// Where the processes of a run find the server that they share.
+const SHARED: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/postgres");
+/// Numbers the databases of this process.
 static DATABASES: AtomicU32 = AtomicU32::new(0);
-/// The time between two looks at a database. Each starts a program.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// A database of a test's own.
 pub(crate) struct Postgres {
-    server: Arc<Server>,
+    address: SocketAddr,
     database: String,
+    /// The server, unless others use it.
+    own: Option<Server>,
 }
 
 /// A server that runs until it is dropped.
 struct Server {
-    address: SocketAddr,
     process: Mutex<Child>,
     folder: TempDir,
 }
@@ -59,55 +58,54 @@ pub(crate) fn is_missing() -> bool {
 impl Postgres {
     /// An empty database, of a server that other tests use too.
     pub(crate) fn start() -> Self {
-        let server = {
-            let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-            shared.upgrade().unwrap_or_else(|| {
-                let server = Arc::new(Server::start(None));
-                *shared = Arc::downgrade(&server);
-                server
-            })
-        };
-        Self::of(server)
+        Self::of(shared(), None)
     }
 
     /// An empty database of a server that no other test uses, and that may be ended.
     pub(crate) fn alone() -> Self {
-        Self::of(Arc::new(Server::start(None)))
+        let (server, address) = Server::start(None);
+        Self::of(address, Some(server))
     }
 
     /// The same, of a server that shows a certificate if a client asks for TLS.
     pub(crate) fn with_tls(certificate: &Pair) -> Self {
-        Self::of(Arc::new(Server::start(Some(certificate))))
+        let (server, address) = Server::start(Some(certificate));
+        Self::of(address, Some(server))
     }
 
-    fn of(server: Arc<Server>) -> Self {
-        let database = format!("test{}", DATABASES.fetch_add(1, Ordering::Relaxed));
+    fn of(address: SocketAddr, own: Option<Server>) -> Self {
+        let number = DATABASES.fetch_add(1, Ordering::Relaxed);
+        let database = format!("test{}x{number}", std::process::id());
         // Unlike the usual template, nobody can be connected to this one.
         let statement = format!("CREATE DATABASE {database} TEMPLATE template0");
-        let made = server.psql("postgres", &statement);
+        let made = psql(address, "postgres", &statement);
         assert!(made.status.success(), "{made:?}");
-        Self { server, database }
+        Self {
+            address,
+            database,
+            own,
+        }
     }
 
     /// Its URL with another user or address of the server.
     pub(crate) fn url_of(&self, user: &str, host: &str) -> String {
-        let port = self.server.address.port();
+        let port = self.address.port();
         format!("postgres://{user}@{host}:{port}/{}", self.database)
     }
 
     /// Its URL.
     pub(crate) fn url(&self) -> String {
-        self.server.url(&self.database)
+        url(self.address, &self.database)
     }
 
     /// The address of its server.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.server.address
+        self.address
     }
 
     /// Runs a statement, and returns its rows as lines with `|` between columns.
     pub(crate) fn ask(&self, statement: &str) -> String {
-        let asked = self.server.psql(&self.database, statement);
+        let asked = psql(self.address, &self.database, statement);
         assert!(asked.status.success(), "{statement}: {asked:?}");
         String::from_utf8(asked.stdout).unwrap().trim().to_owned()
     }
@@ -122,7 +120,7 @@ impl Postgres {
             }
             let late = begin.elapsed() >= LONG_PATIENCE;
             assert!(!late, "waiting for {wanted} of {statement}, it is {found}");
-            std::thread::sleep(LOOK);
+            pause(begin);
         }
     }
 
@@ -139,7 +137,7 @@ impl Postgres {
 
     /// Brings that back, beside clients that go on.
     pub(crate) fn restore(&self, dump: &str) {
-        let mut restoring = Command::new("psql")
+        let mut restoring = Command::new(path_of("psql").unwrap())
             .args(["--no-psqlrc", "--quiet", "--single-transaction"])
             .args(["--set", "ON_ERROR_STOP=1"])
             .arg(self.url())
@@ -155,8 +153,7 @@ impl Postgres {
 
     /// Ends the server, which is this test's alone, without a chance to tidy up.
     pub(crate) fn kill9(&self) {
-        assert_eq!(Arc::strong_count(&self.server), 1, "others use it");
-        let mut process = self.server.process.lock().unwrap();
+        let mut process = self.own().process.lock().unwrap();
         // Its other processes end when they find that it is gone.
         process.kill().unwrap();
         process.wait().unwrap();
@@ -164,27 +161,70 @@ impl Postgres {
 
     /// Starts it again, after it has ended.
     pub(crate) fn restart(&self) {
-        let server = &self.server;
+        let server = self.own();
         let begin = Instant::now();
         loop {
-            let mut process = run(server.folder.path(), server.address);
+            let mut process = run(server.folder.path(), self.address);
             // Processes of the one before may hold its memory for a moment.
             while process.try_wait().unwrap().is_none() {
-                if server.psql("postgres", "SELECT 1").status.success() {
+                if psql(self.address, "postgres", "SELECT 1").status.success() {
                     *server.process.lock().unwrap() = process;
                     return;
                 }
-                std::thread::sleep(LOOK);
+                pause(begin);
             }
             let late = begin.elapsed() >= LONG_PATIENCE;
-            assert!(!late, "it does not start again: {}", server.log());
-            std::thread::sleep(LOOK);
+            let folder = server.folder.path();
+            assert!(!late, "it does not start again: {}", log(folder));
+            pause(begin);
+        }
+    }
+
+    fn own(&self) -> &Server {
+        self.own.as_ref().expect("a server of this test alone")
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if self.own.is_none() {
+            let statement = format!("DROP DATABASE {} WITH (FORCE)", self.database);
+            psql(self.address, "postgres", &statement);
         }
     }
 }
 
+/// The address of the server that the test processes of a build share.
+///
+/// Each of them holds a lock while it runs. Whoever finds no server starts it, with a
+/// shell beside it that waits until nobody holds the lock and then ends it.
+fn shared() -> SocketAddr {
+    static USER: OnceLock<(File, SocketAddr)> = OnceLock::new();
+    USER.get_or_init(|| {
+        let folder = Path::new(SHARED);
+        fs::create_dir_all(folder).unwrap();
+        let users = File::create(folder.join("users")).unwrap();
+        let starting = File::create(folder.join("starting")).unwrap();
+        starting.lock().unwrap();
+        users.lock_shared().unwrap();
+        let address = folder.join("address");
+        let noted = fs::read_to_string(&address).ok();
+        let noted = noted.and_then(|noted| noted.parse().ok());
+        if let Some(noted) = noted
+            && psql(noted, "postgres", "SELECT 1").status.success()
+        {
+            return (users, noted);
+        }
+        let (server, found) = Server::start(None);
+        server.end_after_all_users(folder);
+        fs::write(&address, found.to_string()).unwrap();
+        (users, found)
+    })
+    .1
+}
+
 impl Server {
-    fn start(certificate: Option<&Pair>) -> Self {
+    fn start(certificate: Option<&Pair>) -> (Self, SocketAddr) {
         let folder = tempfile::tempdir().unwrap();
         if rustix::process::geteuid().is_root() {
             chown(folder.path(), Some(USER), Some(USER)).unwrap();
@@ -211,35 +251,37 @@ impl Server {
         }
         let start = |address| run(folder.path(), address);
         let (process, address) = port::listening("PostgreSQL", start);
-        let server = Self {
-            address,
-            process: Mutex::new(process),
-            folder,
-        };
         let begin = Instant::now();
-        while !server.psql("postgres", "SELECT 1").status.success() {
+        while !psql(address, "postgres", "SELECT 1").status.success() {
             let late = begin.elapsed() >= LONG_PATIENCE;
-            assert!(!late, "it does not start: {}", server.log());
-            std::thread::sleep(LOOK);
+            assert!(!late, "it does not start: {}", log(folder.path()));
+            pause(begin);
         }
-        server
+        let process = Mutex::new(process);
+        (Self { process, folder }, address)
     }
 
-    fn url(&self, database: &str) -> String {
-        format!("postgres://almanac@{}/{database}", self.address)
-    }
-
-    fn psql(&self, database: &str, statement: &str) -> Output {
-        Command::new("psql")
-            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"])
-            .args(["--command", statement])
-            .arg(self.url(database))
-            .output()
-            .unwrap()
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    /// Leaves it to a shell that ends it when nobody holds the lock of the users.
+    #[expect(clippy::zombie_processes, reason = "it ends after this process")]
+    fn end_after_all_users(mut self, shared: &Path) {
+        let process = self.process.get_mut().unwrap().id();
+        // Not dropped: this would end it now.
+        let server = std::mem::ManuallyDrop::new(self);
+        let script = r#"flock --exclusive "$1/users" sh -c '
+            rm -f "$0/address"
+            kill -QUIT "$1"
+            for look in $(seq 100); do kill -0 "$1" 2>/dev/null && sleep 0.1; done
+            rm -rf "$2"' "$1" "$2" "$3""#;
+        Command::new("setsid")
+            .args(["sh", "-c", script, "sh"])
+            .arg(shared)
+            .arg(process.to_string())
+            .arg(server.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
     }
 }
 
@@ -256,9 +298,26 @@ impl Drop for Server {
                 let _ = process.kill();
                 let _ = process.wait();
             }
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
+}
+
+fn url(address: SocketAddr, database: &str) -> String {
+    format!("postgres://almanac@{address}/{database}")
+}
+
+fn psql(address: SocketAddr, database: &str, statement: &str) -> Output {
+    Command::new(path_of("psql").unwrap())
+        .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"])
+        .args(["--command", statement])
+        .arg(url(address, database))
+        .output()
+        .unwrap()
+}
+
+fn log(folder: &Path) -> String {
+    fs::read_to_string(folder.join("log")).unwrap_or_default()
 }
 
 fn run(folder: &Path, address: SocketAddr) -> Child {
@@ -277,6 +336,8 @@ fn run(folder: &Path, address: SocketAddr) -> Child {
         .open(folder.join("log"))
         .unwrap();
     command("postgres")
+        // What ends a test does not end a server that others use.
+        .process_group(0)
         .arg("-D")
         .arg(folder.join("data"))
         .args(["-h", ADDRESSES, "-p", &address.port().to_string(), "-k"])
@@ -299,17 +360,20 @@ fn command(name: &str) -> Command {
     command
 }
 
-/// A program of `PostgreSQL`: of the `PATH`, or of the newest version that Debian has
-/// installed, which is on no `PATH`. In full, since it looks for others beside itself.
+/// A program of `PostgreSQL`: of the newest version that Debian has installed, which is on
+/// no `PATH`, or of the `PATH`. What Debian has there of clients are scripts that take
+/// longer than the clients. In full, since it looks for others beside itself.
 fn path_of(name: &str) -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let folders = versions.map(|entry| entry.unwrap().path().join("bin"));
+    let mut folders: Vec<PathBuf> = folders.collect();
+    folders.sort();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut named = std::env::split_paths(&path).map(|folder| folder.join(name));
-    let named = named.find(|file| file.is_file());
-    named.or_else(|| {
-        let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
-        let folders = versions.map(|entry| entry.unwrap().path().join("bin").join(name));
-        let mut found: Vec<PathBuf> = folders.filter(|file| file.is_file()).collect();
-        found.sort();
-        found.pop()
-    })
+    let named = std::env::split_paths(&path);
+    let mut files = folders
+        .into_iter()
+        .rev()
+        .chain(named)
+        .map(|it| it.join(name));
+    files.find(|file| file.is_file())
 }

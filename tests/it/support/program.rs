@@ -19,8 +19,15 @@ use super::http;
 /// How long the program may take to do what a test waits for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a test looks whether that has happened.
+/// The time between two looks whether that has happened.
 pub(crate) const STEP: Duration = Duration::from_millis(10);
+
+/// Waits between two looks, of which the first was at `begin`: the longer it takes, the less
+/// often a test looks, so that its looks do not slow down what it waits for.
+pub(crate) fn pause(begin: Instant) {
+    let pause = begin.elapsed() / 10;
+    std::thread::sleep(pause.clamp(STEP / 2, STEP * 10));
+}
 
 /// How the program is to be started.
 #[derive(Clone, Debug, Default)]
@@ -182,7 +189,7 @@ impl Start {
                     if error.kind() == io::ErrorKind::ExecutableFileBusy
                         && begin.elapsed() < PATIENCE =>
                 {
-                    std::thread::sleep(STEP);
+                    pause(begin);
                 }
                 spawned => return spawned.unwrap(),
             }
@@ -287,7 +294,7 @@ impl Program {
                 begin.elapsed() < PATIENCE,
                 "waiting for {what}: nothing after {PATIENCE:?}"
             );
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
 
@@ -328,7 +335,7 @@ impl Program {
                 begin.elapsed() < limit,
                 "the program still runs after {limit:?}"
             );
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
 }

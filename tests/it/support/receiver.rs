@@ -12,7 +12,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
 use super::port;
-use super::program::{PATIENCE, STEP};
+use super::program::{PATIENCE, STEP, pause};
 
 /// The longest request, in bytes.
 const MAX_REQUEST: usize = 1 << 20;
@@ -126,7 +126,7 @@ impl Receiver {
                 return received;
             }
             assert!(begin.elapsed() < PATIENCE, "only {received:?}");
-            thread::sleep(STEP);
+            pause(begin);
         }
     }
 }

@@ -134,7 +134,7 @@ impl Served {
                 "the status of {catalog} stays: {:#}",
                 self.status(catalog)
             );
-            std::thread::sleep(super::program::STEP);
+            super::program::pause(begin);
         }
     }
 }

@@ -37,7 +37,7 @@ fn a_link_for_an_earlier_content_says_so_and_leads_to_the_difference() {
             begin.elapsed() < crate::support::program::PATIENCE,
             "{text}"
         );
-        std::thread::sleep(crate::support::program::STEP);
+        crate::support::program::pause(begin);
     };
     let links = attributes(&moved, "href");
     let diff = links

@@ -54,7 +54,7 @@ fn the_image_set_of_a_basket_lists_the_same_images() {
                 begin.elapsed() < crate::support::program::PATIENCE,
                 "{catalog}"
             );
-            std::thread::sleep(crate::support::program::STEP);
+            crate::support::program::pause(begin);
         }
         served.wait_for_status(catalog, |status| status["state"] == "serving");
     }

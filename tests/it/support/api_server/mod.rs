@@ -27,7 +27,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use super::program::{PATIENCE, STEP};
+use super::program::{PATIENCE, pause};
 use store::{Failure, Key, State};
 
 /// The resource of Events.
@@ -266,7 +266,7 @@ impl ApiServer {
                 return found.clone();
             }
             assert!(begin.elapsed() < PATIENCE, "no {reason} in {all:#?}");
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
 
@@ -279,7 +279,7 @@ impl ApiServer {
                 return found;
             }
             assert!(begin.elapsed() < PATIENCE, "{name} stays {found:#}");
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
 

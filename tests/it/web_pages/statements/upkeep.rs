@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::support::catalog::{Catalog, Package, bundle, entry};
-use crate::support::program::{PATIENCE, STEP};
+use crate::support::program::{PATIENCE, pause};
 use crate::support::served::{Folders, Served};
 use crate::web_pages::site::{BROWSER, page, text_of};
 
@@ -31,7 +31,7 @@ fn wait_for(served: &Served, path: &str, part: &str) -> String {
             return text;
         }
         assert!(begin.elapsed() < PATIENCE, "{path}: no {part}: {text}");
-        std::thread::sleep(STEP);
+        pause(begin);
     }
 }
 

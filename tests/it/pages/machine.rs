@@ -2,6 +2,7 @@
 //!
 //! The page's own names stand for those of the test:
 //!
+//! - `cargo run --release --` is almanac.
 //! - The ports 50051, 8080 and 9090 are free ports, in commands and as the
 //!   defaults of almanac.
 //! - Folders from the root, such as `/var/lib/almanac`, are below the folder.
@@ -25,7 +26,7 @@ use crate::support::http;
 use crate::support::image::{CONFIGS_LABEL, Image, Layer};
 use crate::support::needs::{on_path, skip_without};
 use crate::support::port::free_port;
-use crate::support::program::{PATIENCE, STEP};
+use crate::support::program::{PATIENCE, pause};
 use crate::support::upstream::Upstream;
 
 /// Folders of the pages that lie below the machine's own.
@@ -106,6 +107,7 @@ impl Machine {
 
     /// Runs a command of the page, and returns what it prints.
     pub(super) fn run(&mut self, page: &str, typed: &str, exit_code: i32) -> String {
+        let typed = &typed.replace("cargo run --release --", "almanac");
         let mut line = self.local(typed);
         let words: Vec<&str> = typed.split_whitespace().collect();
         match words[..] {
@@ -177,7 +179,7 @@ impl Machine {
                 let log = fs::read_to_string(self.folder.path().join("log"));
                 panic!("{page}: `{line}` does not serve: {ended:?}\n{log:?}");
             }
-            std::thread::sleep(STEP);
+            pause(begin);
         }
     }
 
@@ -302,7 +304,7 @@ fn wait(child: &mut Child, what: &str) -> ExitStatus {
             let _ = child.wait();
             panic!("`{what}` still runs after {PATIENCE:?}");
         }
-        std::thread::sleep(STEP);
+        pause(begin);
     }
 }
 

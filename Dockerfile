@@ -13,8 +13,8 @@
 # The image with the real opm, for the target olm-opm-image.
 ARG OPM_IMAGE=quay.io/operator-framework/opm:latest
 
-# The oldest Rust that almanac builds with: rust-version in Cargo.toml.
-FROM rust:1.94-bookworm AS build
+# The compiler of rust-toolchain.toml.
+FROM rust:1.95.0-bookworm AS build
 # The commit that `almanac version` shows: the repository is not copied.
 ARG COMMIT=
 WORKDIR /src

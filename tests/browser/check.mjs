@@ -112,13 +112,18 @@ try {
   const { origin } = site;
   const browser = await launch();
   if (screenshots) mkdirSync(screenshots, { recursive: true });
-  for (const look of looks) {
-    const { name, text, ...options } = look;
-    const context = await browser.newContext(options);
-    for (const path of [...pages, ...errors]) await within(60000, path, visit(origin, context, look, path));
-    await within(60000, "the status", visit(site.admin, context, look, "/#status"));
-    await context.close();
-  }
+  const waiting = [...looks];
+  const visitAll = async () => {
+    for (let look = waiting.shift(); look; look = waiting.shift()) {
+      const { name, text, ...options } = look;
+      const context = await browser.newContext(options);
+      for (const path of [...pages, ...errors]) await within(60000, path, visit(origin, context, look, path));
+      await within(60000, "the status", visit(site.admin, context, look, "/#status"));
+      await context.close();
+    }
+  };
+  // Two looks at a time: each has a process of the browser.
+  await Promise.all([visitAll(), visitAll()]);
   for (const check of [checkJobs, checkSameWay, checkNarrow, checkGraph, checkKeyboard, checkTrees]) {
     const checking = check(origin, browser, fail).catch((error) => fail(check.name, error.message));
     await within(120000, check.name, checking);

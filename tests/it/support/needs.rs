@@ -52,10 +52,10 @@ pub(crate) fn skip_without(need: &str) -> bool {
 #[track_caller]
 pub(crate) fn skip(reason: &str) {
     let thread = std::thread::current();
-    // With a single thread, the tests run in the main one.
+    // With a single thread, the tests run in the main one. nextest names a process's test.
     let test = match thread.name() {
         Some(name) if name != "main" => name.to_owned(),
-        _ => Location::caller().to_string(),
+        _ => std::env::var("NEXTEST_TEST_NAME").unwrap_or(Location::caller().to_string()),
     };
     // Unlike `eprintln`, this is shown for tests that pass.
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");

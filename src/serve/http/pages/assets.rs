@@ -103,8 +103,9 @@ pub(super) async fn opensearch(origin: Origin, method: Method, headers: HeaderMa
 fn send(bytes: Bytes, media_type: &'static str, method: &Method, headers: &HeaderMap) -> Response {
     static STARTED: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
     let response = QueryResponse::Text { bytes, media_type };
-    let sent = ResponseContext::of(method, headers)
-        .and_then(|context| context.send(response, &Parameters::default(), Some(*STARTED)));
+    let sent = ResponseContext::of(method, headers).and_then(|context| {
+        context.send(response, &Parameters::default(), Some((*STARTED).into()))
+    });
     sent.unwrap_or_else(Problem::into_response)
 }
 

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
-use std::time::SystemTime;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::response::{IntoResponse as _, Response};
@@ -22,7 +21,7 @@ use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::serve::net::listen::Peer;
 use crate::serve::worker_pool::WorkerPool;
-use crate::snapshot::{Catalogs, Snapshot};
+use crate::snapshot::{Catalogs, Modified, Snapshot};
 
 /// Workers for look-ups. They do not wait for queries over a whole catalog.
 pub(in crate::serve::http) static LOOKUPS: LazyLock<WorkerPool> =
@@ -160,7 +159,7 @@ impl QueryRequest {
             Ok(parsed) => parsed,
             Err(problem) => return problem.into_response(),
         };
-        let modified = Some(query.snapshot.revision().modified);
+        let modified = Some(query.snapshot.modified());
         let found = match find(&query) {
             Ok(found) => found,
             Err(problem) => return problem.into_response(),
@@ -180,7 +179,7 @@ impl QueryRequest {
     ) -> Response {
         match self.parse(known) {
             Ok((query, context)) => {
-                let modified = Some(query.snapshot.revision().modified);
+                let modified = Some(query.snapshot.modified());
                 respond_dated(pool, query, context, modified, work).await
             }
             Err(problem) => problem.into_response(),
@@ -284,7 +283,7 @@ pub(super) async fn respond_dated(
     pool: &WorkerPool,
     query: ParsedQuery,
     context: ResponseContext,
-    modified: Option<SystemTime>,
+    modified: Option<Modified>,
     work: Work<ParsedQuery>,
 ) -> Response {
     let working = move || {

@@ -115,7 +115,8 @@ impl Authorizer {
             }
             Some(Authorization::Basic { user, password }) => {
                 if let Some(users) = &self.users {
-                    caller.user = users.check(&user, &password).await?;
+                    let address = peer.map(|peer| peer.address.ip());
+                    caller.user = users.check(&user, &password, address).await?;
                 }
                 caller.secret = Some(password);
             }

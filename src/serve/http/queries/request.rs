@@ -223,13 +223,9 @@ impl QueryRequest {
     ) -> Result<(ParsedQuery, ResponseContext), Problem> {
         let parameters = Parameters::read(&self.query, known, self.repeated)?;
         let name = self.catalog()?;
-        let catalog = self
-            .catalogs
-            .get(name.as_str())
-            .ok_or_else(|| Problem::unknown_catalog(&name, &self.catalogs, &self.reader))?;
-        if catalog.routing.withheld {
-            return Err(Problem::withheld(&name));
-        }
+        let unknown = || Problem::unknown_catalog(name.as_str(), &self.catalogs, &self.reader);
+        let found = self.reader.catalog(&self.catalogs, name.as_str());
+        let catalog = found.ok_or_else(unknown)?;
         let snapshot = catalog
             .snapshot()
             .ok_or_else(|| Problem::without_content(&catalog))?;

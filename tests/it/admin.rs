@@ -318,6 +318,40 @@ async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
     );
 }
 
+#[tokio::test]
+async fn the_names_that_no_catalog_answers_to_are_reported_with_their_callers() {
+    let folders = Folders::of("fruit", &Catalog::small()).catalog("herbs", &Catalog::one("basil"));
+    let mut served = Served::catalogs(&folders);
+    let status = || -> Value { serde_json::from_slice(&get(&served, "/status").body).unwrap() };
+    assert_eq!(status()["unknown_names"], Value::Null);
+    let client = Client::called(served.grpc, "friut.olm.svc:50051");
+    for _ in 0..2 {
+        let unknown = client.raw("/api.Registry/ListPackages", b"").await;
+        assert_eq!(unknown.unwrap_err().code(), tonic::Code::NotFound);
+    }
+    let status = status();
+    let names = status["unknown_names"].as_array().unwrap();
+    assert_eq!(names.len(), 1, "{status}");
+    assert_eq!(names[0]["name"], "friut.olm.svc:50051");
+    assert_eq!(
+        (&names[0]["peer"], &names[0]["calls"]),
+        (&json!("127.0.0.1"), &json!(2))
+    );
+    let page = get(&served, "/").text();
+    assert!(page.contains("friut.olm.svc:50051"), "{page}");
+    let command = Start::new(["status", "--admin", &served.admin.to_string()]).run();
+    let note = "no catalog answers to the name friut.olm.svc:50051, which 127.0.0.1 calls";
+    assert!(command.stderr.contains(note), "{command:?}");
+    served
+        .program
+        .wait_for_log("the name and its caller", |log| {
+            log.lines().any(|line| {
+                let parts = ["WARN", "friut.olm.svc:50051", "127.0.0.1"];
+                parts.iter().all(|part| line.contains(part))
+            })
+        });
+}
+
 #[test]
 fn the_metrics_tell_the_build_and_the_process() {
     let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

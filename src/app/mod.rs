@@ -145,7 +145,7 @@ pub async fn run(
         unknown_names,
         metrics,
     };
-    let routes = serve::admin::router(reported);
+    let routes = serve::admin::router(reported, config.pages.url.as_deref());
     admin::serve(ports.admin, routes, limits, admin.clone())?;
     let beating = membership.clone();
     start_upkeep(&store, &catalogs, read_only, beating, &followers, &stopping);

@@ -318,6 +318,32 @@ async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
     );
 }
 
+#[test]
+fn the_admin_port_does_not_answer_to_names_that_anybody_can_register() {
+    let served = Served::catalogs(&Folders::of("fruit", &Catalog::small()));
+    let ask = |host: &str, path: &str| {
+        let connection = http::connect(served.admin).unwrap();
+        http::exchange(connection, host, "GET", path, &[], b"").unwrap()
+    };
+    for path in ["/", "/status", "/metrics", "/readyz", "/nowhere"] {
+        for host in ["rebound.example.com", "127.0.0.1.example.com:9090"] {
+            let reply = ask(host, path);
+            assert_eq!(reply.status, 421, "{host} {path}");
+            assert!(!reply.text().contains("fruit"), "{}", reply.text());
+        }
+    }
+    for host in [
+        "localhost:9090",
+        "almanac",
+        "almanac.olm.svc:9090",
+        "10.0.0.1",
+    ] {
+        assert_eq!(ask(host, "/status").status, 200, "{host}");
+    }
+    // It is the same for everybody.
+    assert_eq!(ask("rebound.example.com", "/livez").status, 200);
+}
+
 #[tokio::test]
 async fn the_names_that_no_catalog_answers_to_are_reported_with_their_callers() {
     let folders = Folders::of("fruit", &Catalog::small()).catalog("herbs", &Catalog::one("basil"));

@@ -1,5 +1,6 @@
 //! The admin port: probes, metrics and status.
 
+mod host;
 mod page;
 mod process;
 mod status;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Json, Router, middleware};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -72,8 +73,10 @@ impl Reported {
     }
 }
 
-/// The routes of the admin port.
-pub fn router(reported: Reported) -> Router {
+/// The routes of the admin port. It also answers to the host of `url`, besides those that
+/// nobody can register.
+pub fn router(reported: Reported, url: Option<&str>) -> Router {
+    let named = url.and_then(host::host_of);
     Router::new()
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(ready))
@@ -83,6 +86,7 @@ pub fn router(reported: Reported) -> Router {
         .route("/almanac.css", get(async || page::style()))
         .route("/almanac.js", get(async || page::script()))
         .with_state(reported)
+        .layer(middleware::from_fn_with_state(named, host::check))
 }
 
 /// Ready after one attempt per catalog: a load from the store or a pass, even if

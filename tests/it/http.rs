@@ -245,7 +245,7 @@ fn only_get_and_head_are_methods() {
             let reply = served.ask(method, path, &[]);
             assert_eq!(reply.status, 405, "{method} {path}");
             assert_eq!(reply.text(), "Method Not Allowed\n");
-            assert_eq!(reply.header("allow"), None);
+            assert_eq!(reply.header("allow"), Some("GET, HEAD"));
         }
     }
 }

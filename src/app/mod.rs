@@ -4,7 +4,7 @@
 //! - `admin` serves probes and metrics on a thread of their own.
 //! - `cluster` adds the catalogs and files of a cluster to a configuration.
 //! - `fleet` joins several replicas.
-//! - `check` does what of a start can fail.
+//! - `check` does what of a start can fail; `secret_files` warns of those that others can read.
 //! - `catalog_manager` follows and serves the catalogs.
 //! - `reload` applies a changed configuration.
 //! - `memory` returns free memory to the system.
@@ -21,6 +21,7 @@ mod folder;
 mod listeners;
 mod memory;
 mod reload;
+mod secret_files;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -9,6 +9,7 @@ use crate::app::catalog_manager::Prepared;
 use crate::app::cluster;
 use crate::app::fleet;
 use crate::app::listeners::Credentials;
+use crate::app::secret_files;
 use crate::config::{CatalogConfig, Config};
 use crate::ingest::{self, LoadOptions, Source};
 use crate::kubernetes::{self, ClientError};
@@ -50,6 +51,7 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     problems.extend(cluster_credentials(config).await);
     problems.extend(fleet::check(config).await);
     warn_of_unsigned(config);
+    secret_files::warn(config);
     for catalog in &config.catalogs {
         let found = source(catalog, config).await;
         let context = || format!("source of the catalog {}", catalog.name);

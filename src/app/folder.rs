@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::app::bus_error;
 use crate::ingest::{self, Cause, FilesError, OnInvalid, PassError};
 use crate::name::CatalogName;
+use crate::serve::access::Access;
 use crate::serve::{self, Listener};
 use crate::snapshot::{Catalogs, Routing, Snapshot};
 use crate::store::{Store, StoreError};
@@ -294,7 +295,7 @@ async fn serve(
     let (drain, draining) = watch::channel(false);
     let limits = serve::Limits::default();
     serve::raise_descriptor_limit(limits.connections);
-    let service = serve::grpc::Service::new(catalogs, limits, draining)
+    let service = serve::grpc::Service::new(catalogs, Access::default(), limits, draining)
         .context("cannot set up gRPC reflection")?;
     let address = listener.address;
     let stopping = CancellationToken::new();

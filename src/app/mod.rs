@@ -4,7 +4,7 @@
 //! - `admin` serves probes and metrics on a thread of their own.
 //! - `cluster` adds the catalogs and files of a cluster to a configuration.
 //! - `fleet` joins several replicas.
-//! - `check` does what of a start can fail.
+//! - `check` does what of a start can fail; `secret_files` warns of those that others can read.
 //! - `catalog_manager` follows and serves the catalogs.
 //! - `reload` applies a changed configuration.
 //! - `memory` returns free memory to the system.
@@ -21,6 +21,7 @@ mod folder;
 mod listeners;
 mod memory;
 mod reload;
+mod secret_files;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use axum::Router;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::signal::unix::Signal;
 use tokio::sync::{Semaphore, watch};
@@ -95,7 +97,7 @@ pub async fn run(
 
     let (drain, draining) = watch::channel(false);
     let limits = limits(&config);
-    let registry = grpc::Service::new(catalogs.clone(), limits.clone(), draining)
+    let registry = grpc::Service::new(catalogs.clone(), access.clone(), limits.clone(), draining)
         .context("cannot set up gRPC reflection")?;
     ports.log();
     listening(ports.http.address, ports.http.tls.is_some());
@@ -118,13 +120,10 @@ pub async fn run(
     Box::pin(start_catalogs(&mut manager, &config, &complete, prepared)).await?;
 
     let servers = TaskTracker::new();
+    let unknown_names = registry.unknown_names();
     servers.spawn(registry.serve(ports.grpc, stopping.clone(), connections.clone()));
-    let secure = ports.http.tls.is_some();
-    let pulling = oci::router(images, credentials.authorizer, secure);
-    let (pages, origins) = (config.pages.clone(), config.origins.clone());
-    let announced = cluster.announcements();
-    let api = http::Service::new(catalogs.clone(), access, origins, pages, announced, pulling);
-    let api = api.revalidated(config.fleet.is_some());
+    let pulling = oci::router(images, credentials.authorizer, ports.http.tls.is_some());
+    let api = http_service(&config, catalogs.clone(), access, &cluster, pulling);
     let port = ports.http;
     servers.spawn(port.serve(api, limits.clone(), stopping.clone(), connections.clone()));
     if let Some(webhook) = ports.webhook {
@@ -138,14 +137,16 @@ pub async fn run(
     let (status, configuration) = watch::channel(Configuration::read(file));
     // Probes and metrics are answered until the end of the shutdown.
     let admin = CancellationToken::new();
-    let routes = serve::admin::router(
-        catalogs.clone(),
+    let reported = serve::admin::Reported {
+        catalogs: catalogs.clone(),
         configuration,
-        cluster.problems(),
-        membership.as_ref().map(Membership::status),
+        cluster: cluster.problems(),
+        fleet: membership.as_ref().map(Membership::status),
         webhooks,
+        unknown_names,
         metrics,
-    );
+    };
+    let routes = serve::admin::router(reported, config.pages.url.as_deref());
     admin::serve(ports.admin, routes, limits, admin.clone())?;
     let beating = membership.clone();
     start_upkeep(&store, &catalogs, read_only, beating, &followers, &stopping);
@@ -184,6 +185,20 @@ fn limits(config: &Config) -> serve::Limits {
         limits.renewal = limits.renewal.of_fleet();
     }
     limits
+}
+
+/// The service of the HTTP port, with the routes of pulls.
+fn http_service(
+    config: &Config,
+    catalogs: Catalogs,
+    access: Access,
+    cluster: &ClusterReader,
+    pulling: Router,
+) -> http::Service {
+    let (pages, origins) = (config.pages.clone(), config.origins.clone());
+    let announced = cluster.announcements();
+    let api = http::Service::new(catalogs, access, origins, pages, announced, pulling);
+    api.revalidated(config.fleet.is_some())
 }
 
 /// Follows the catalogs of the configuration, then those of the cluster too.

@@ -92,12 +92,14 @@ impl Arguments {
         }
         let settings = self.serve.settings(environment)?;
         let configured = settings.catalog_names().map_err(Failure::usage)?;
+        let restricted = settings.restricted_catalogs().map_err(Failure::usage)?;
         let export = Export {
             data: settings.data_folder(),
             catalogs: self.catalog,
             configured,
             since: self.since,
             signatures: !self.without_signatures,
+            restricted,
             output: file,
         };
         let progress = progress::progress();

@@ -16,10 +16,11 @@ use tracing_subscriber::layer::Context;
 
 /// The modules and libraries whose lines are sampled: those that speak to clients.
 /// The lines of `credential`, `tls` and `connection_limit` come rarely.
-const SAMPLED: [&str; 7] = [
+const SAMPLED: [&str; 8] = [
     "h2",
     "hyper",
     "rustls",
+    "almanac::serve::grpc::unknown_names",
     "almanac::serve::http",
     "almanac::serve::net::listen",
     "almanac::serve::oci",

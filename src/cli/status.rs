@@ -124,15 +124,27 @@ impl Arguments {
                 ));
             }
         }
-        let webhooks = status.get("webhooks").and_then(Value::as_array);
-        for webhook in webhooks.into_iter().flatten() {
-            if let Some(note) = webhook_note(webhook) {
-                output::note(&note);
-            }
+        let items = |key: &str| {
+            let items = status.get(key).and_then(Value::as_array);
+            items.into_iter().flatten()
+        };
+        let webhooks = items("webhooks").filter_map(webhook_note);
+        let unknown = items("unknown_names").map(unknown_name_note);
+        for note in webhooks.chain(unknown) {
+            output::note(&note);
         }
         self.output
             .print_objects(&catalogs, &status, COLUMNS, "name")
     }
+}
+
+/// A name of gRPC calls that no catalog answers to, and its caller.
+fn unknown_name_note(unknown: &Value) -> String {
+    format!(
+        "almanac: no catalog answers to the name {}, which {} calls over gRPC",
+        text(unknown, "name"),
+        text(unknown, "peer")
+    )
 }
 
 /// The failures of a webhook, if there are any.

@@ -164,6 +164,16 @@ impl Settings {
         Ok(catalogs.map(|catalog| catalog.name).collect())
     }
 
+    /// The names of the configured catalogs that not everybody may read.
+    pub fn restricted_catalogs(&self) -> Result<Vec<CatalogName>, ConfigError> {
+        if self.catalogs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let restricted = catalogs(self)?.into_iter();
+        let restricted = restricted.filter(|one| one.access != AccessSettings::default());
+        Ok(restricted.map(|catalog| catalog.name).collect())
+    }
+
     /// The sources of the configured catalogs, by their names.
     pub fn catalog_sources(&self) -> Result<BTreeMap<CatalogName, Source>, ConfigError> {
         if self.catalogs.is_empty() {

@@ -15,7 +15,7 @@ use crate::kubernetes::own::image::image;
 use crate::kubernetes::stored;
 use crate::kubernetes::watched::Objects;
 use crate::name::CatalogName;
-use crate::snapshot::AnnouncedBy;
+use crate::snapshot::{AnnouncedBy, Catalogs};
 use images::Reference;
 
 /// The longest file with the last catalogs, in bytes.
@@ -51,6 +51,8 @@ struct Stored {
 pub(super) struct Following {
     pub(super) objects: watch::Receiver<Option<Objects>>,
     pub(super) announcer: Arc<Announcer>,
+    /// Told which catalogs the cluster sets unavailable.
+    pub(super) catalogs: Catalogs,
     /// Whether almanac resolves the catalogs itself now, if it ever does.
     pub(super) resolves: Option<watch::Receiver<bool>>,
     pub(super) found: watch::Sender<Arc<[DiscoveredCatalog]>>,
@@ -121,6 +123,10 @@ impl Following {
         let announced = announced.map(|(name, one)| (name.clone(), resolved_reference(one)));
         // Before anything slow: requests are compared with it.
         self.announcer.set(announced);
+        let unavailable = objects.values().filter(|object| is_unavailable(object));
+        let unavailable =
+            unavailable.filter_map(|object| object.metadata.name.as_deref()?.parse().ok());
+        self.catalogs.set_unavailable(unavailable.collect());
         let resolves = self.resolves.as_ref();
         let resolves = resolves.is_some_and(|resolves| *resolves.borrow());
         let named = |object: &Arc<DynamicObject>| {
@@ -175,10 +181,15 @@ async fn changed(resolves: Option<&mut watch::Receiver<bool>>) -> Result<(), Rec
     }
 }
 
+/// Whether the specification sets the catalog unavailable.
+fn is_unavailable(object: &DynamicObject) -> bool {
+    object.data["spec"]["availabilityMode"] == "Unavailable"
+}
+
 /// The catalog whose image almanac resolves itself.
 fn specified(object: &Arc<DynamicObject>) -> Option<DiscoveredCatalog> {
     let is_deleted = object.metadata.deletion_timestamp.is_some();
-    if is_deleted || object.data["spec"]["availabilityMode"] == "Unavailable" {
+    if is_deleted || is_unavailable(object) {
         return None;
     }
     let name = object.metadata.name.as_deref()?.parse().ok()?;

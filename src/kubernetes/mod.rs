@@ -151,7 +151,7 @@ impl Cluster {
                 namespace,
                 api,
                 objects: objects.clone(),
-                catalogs,
+                catalogs: catalogs.clone(),
                 failures: failures.clone(),
                 events,
             };
@@ -159,6 +159,7 @@ impl Cluster {
             let following = Following {
                 objects,
                 announcer: Arc::clone(&announcer),
+                catalogs,
                 resolves,
                 found,
                 file: folders.catalogs(),

@@ -47,8 +47,8 @@ struct Borrowed<'a>(Api, &'a [Label<'a>]);
 static CACHE: LazyLock<Cache<Key, Arc<RequestMetrics>>> = LazyLock::new(|| Cache::new(MAX_CACHED));
 
 impl RequestMetrics {
-    /// The metrics of these labels. Durations and bytes are not split by the
-    /// first label.
+    /// The metrics of these labels. Durations and bytes are split by some of them only: a
+    /// histogram has many series for each set of labels.
     pub(crate) fn of(api: Api, labels: &[Label<'_>]) -> Arc<Self> {
         thread_local! {
             /// Most requests have the same labels as the one before. Threads
@@ -93,7 +93,7 @@ impl RequestMetrics {
 
     fn register(key: Key) -> Self {
         let Key(api, labels) = &key;
-        let [requests, seconds, sent] = match api {
+        let names = match api {
             Api::Http => [
                 "almanac_http_requests_total",
                 "almanac_http_request_seconds",
@@ -105,10 +105,19 @@ impl RequestMetrics {
                 "almanac_grpc_sent_bytes_total",
             ],
         };
+        let [requests, seconds, sent] = names;
+        let (of_seconds, of_sent): (&[&str], &[&str]) = match api {
+            Api::Http => (&["route", "catalog"], &["route", "catalog", "encoding"]),
+            Api::Grpc => (&["method", "catalog"], &["method", "catalog"]),
+        };
+        let some = |names: &[&str]| -> Vec<(&'static str, String)> {
+            let labels = labels.iter().filter(|(name, _)| names.contains(name));
+            labels.cloned().collect()
+        };
         Self {
             requests: counter!(requests, &labels[..]),
-            seconds: histogram!(seconds, &labels[1..]),
-            sent: counter!(sent, &labels[1..]),
+            seconds: histogram!(seconds, &some(of_seconds)),
+            sent: counter!(sent, &some(of_sent)),
             key,
         }
     }

@@ -296,6 +296,7 @@ impl Publisher {
     /// Replaces the snapshot for all readers.
     pub fn replace(&self, snapshot: Snapshot) {
         if let Some(before) = self.snapshot() {
+            snapshot.follow(&before);
             snapshot.copies_from(&before);
             before.end_encodings();
         }

@@ -3,10 +3,11 @@
 //! name or by the authority of a call.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use crate::name::CatalogName;
@@ -20,6 +21,8 @@ pub struct Catalogs {
     table: watch::Receiver<Arc<Table>>,
     publications: watch::Receiver<u64>,
     readiness: Arc<Readiness>,
+    /// The catalogs that the cluster names and sets unavailable. They are not followed.
+    unavailable: Arc<RwLock<BTreeSet<CatalogName>>>,
 }
 
 /// Publishes which catalogs exist.
@@ -79,6 +82,7 @@ impl CatalogsPublisher {
             table: tables,
             publications: publication_count,
             readiness,
+            unavailable: Arc::default(),
         };
         (publisher, catalogs)
     }
@@ -154,6 +158,26 @@ impl Catalogs {
         self.readiness.awaits_cluster.load(Ordering::Relaxed)
     }
 
+    /// Notes which catalogs the cluster sets unavailable.
+    pub fn set_unavailable(&self, names: BTreeSet<CatalogName>) {
+        *self.unavailable.write() = names;
+    }
+
+    /// Whether the cluster sets the catalog of that name unavailable.
+    pub fn is_unavailable(&self, name: &str) -> bool {
+        let unavailable = self.unavailable.read();
+        self.get(name).is_none() && unavailable.iter().any(|one| one.as_str() == name)
+    }
+
+    /// The catalog that a call to this authority means, if the cluster sets it unavailable.
+    pub fn unavailable_at(&self, authority: &str) -> Option<CatalogName> {
+        let host = host(authority).to_ascii_lowercase();
+        let label = host.split('.').next().unwrap_or(&host);
+        let names = [host.as_str(), label];
+        let found = names.into_iter().find(|name| self.is_unavailable(name));
+        found?.parse().ok()
+    }
+
     /// The catalogs, sorted by name.
     pub fn all(&self) -> Vec<Arc<Catalog>> {
         self.table.borrow().all.clone()
@@ -179,14 +203,16 @@ impl Catalogs {
             .is_some_and(|one| one.routing.announced != AnnouncedBy::Nobody)
     }
 
-    /// Whether a catalog of that name existed and was removed.
+    /// Whether a catalog of that name existed and was removed, or is set unavailable in the
+    /// cluster.
     pub fn is_gone(&self, name: &str) -> bool {
-        self.table.borrow().is_gone(name)
+        self.table.borrow().is_gone(name) || self.is_unavailable(name)
     }
 
     /// The catalog for a call to this authority (`host[:port]`): the catalog with
     /// this authority, else the one that the host or its first label names, else
-    /// the default or the only one. `None` for the name of a removed catalog.
+    /// the default or the only one. `None` for the name of a removed catalog, or of one that
+    /// the cluster sets unavailable.
     pub fn route(&self, authority: &str) -> Option<Arc<Catalog>> {
         let mut host = Cow::Borrowed(host(authority));
         if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -194,6 +220,7 @@ impl Catalogs {
         }
         let host = &*host;
         let label = host.split('.').next().unwrap_or(host);
+        let is_unavailable = self.unavailable_at(authority).is_some();
         let table = self.table.borrow();
         let named = table
             .all
@@ -201,7 +228,8 @@ impl Catalogs {
             .find(|catalog| catalog.routing.authorities.iter().any(|one| one == host))
             .or_else(|| table.get(host))
             .or_else(|| table.get(label));
-        if named.is_none() && (table.meant_gone(host) || table.is_gone(label)) {
+        let is_gone = || is_unavailable || table.meant_gone(host) || table.is_gone(label);
+        if named.is_none() && is_gone() {
             return None;
         }
         let found = named.or_else(|| match (&table.default, &*table.all) {
@@ -302,6 +330,22 @@ mod tests {
         publisher.set([slot("b")], None);
         assert_eq!(found("b:50051").as_deref(), Some("b"));
         assert_eq!(found("a:50051"), None);
+    }
+
+    #[test]
+    fn a_call_for_a_catalog_that_is_unavailable_gets_no_other() {
+        let names = ["only"].map(|name| (name.parse().unwrap(), Routing::default()));
+        let (catalogs, _writers) = Catalogs::new(names, None);
+        let found = |authority: &str| Some(catalogs.route(authority)?.name.to_string());
+        assert_eq!(found("off.olm.svc:50051").as_deref(), Some("only"));
+        catalogs.set_unavailable(["off", "only"].map(|name| name.parse().unwrap()).into());
+        assert_eq!(found("Off.olm.svc:50051"), None);
+        assert!(catalogs.is_unavailable("off") && catalogs.is_gone("off"));
+        // A configured catalog of the name is another one.
+        assert_eq!(found("only:50051").as_deref(), Some("only"));
+        assert!(!catalogs.is_unavailable("only") && !catalogs.is_unavailable("x"));
+        catalogs.set_unavailable(BTreeSet::new());
+        assert_eq!(found("off:50051").as_deref(), Some("only"));
     }
 
     #[test]

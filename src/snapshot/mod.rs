@@ -4,7 +4,7 @@
 //! mapped from disk. `metas` selects canonical metas for HTTP, `queries` finds
 //! the stored answers about packages, `dependents` the packages that depend on them, `icons` their icons, `grpc` answers the
 //! calls of the gRPC API, `graphql` those of the GraphQL API. `files` gives its lines to a selection and as files,
-//! `groups` what is compressed together, `compressed` the compressed forms, `images` the image that clients pull. `catalog`, `catalogs` and `images`
+//! `content_date` gives its date, `groups` what is compressed together, `compressed` the compressed forms, `images` the image that clients pull. `catalog`, `catalogs` and `images`
 //! hand what ingest publishes to serve, `announced` what a cluster announces.
 
 mod announced;
@@ -12,6 +12,7 @@ mod attempt;
 mod catalog;
 mod catalogs;
 mod compressed;
+mod content_date;
 mod dependents;
 mod encoded;
 mod encodings;
@@ -39,6 +40,7 @@ pub use announced::{Announced, AnnouncedBy, Announcements};
 pub use attempt::AttemptFailure;
 pub use catalog::{Catalog, Damaged, Publisher, Repair, Routing, Stale, State, Status};
 pub use catalogs::{Catalogs, CatalogsPublisher};
+pub use content_date::Modified;
 pub use encoded::Encoded;
 pub use fleet_status::{FIRST_ANSWER, FleetStatus};
 pub use images::{

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -11,6 +12,7 @@ use crate::answers::index::Index;
 use crate::answers::rest::facets::FacetRow;
 use crate::answers::rest::needs::Needs;
 use crate::answers::span::Span;
+use crate::snapshot::content_date::{ContentDate, Modified};
 use crate::snapshot::encodings::Encodings;
 use crate::snapshot::entry_lookup::EntryLookup;
 use crate::snapshot::graphql::schema_error::GraphqlSchema;
@@ -25,6 +27,7 @@ use ::images::digest::Digest;
 /// An open revision. It never changes.
 pub struct Snapshot {
     pub(super) revision: Revision,
+    date: ContentDate,
     pub(super) index: Index,
     pub(super) metas: Bytes,
     pub(super) messages: Bytes,
@@ -72,6 +75,7 @@ impl Snapshot {
         ended.retain(|encoding| encodings.whole(*encoding).is_some());
         let groups = gzip.and_then(|gzip| store.groups(revision.id, metas.clone(), gzip.bytes));
         Ok(Self {
+            date: ContentDate::new(revision.modified),
             meta_lookup,
             damaged: AtomicBool::new(false),
             entry_lookup: EntryLookup::new(&index),
@@ -96,6 +100,16 @@ impl Snapshot {
     /// The revision that this is.
     pub fn revision(&self) -> &Revision {
         &self.revision
+    }
+
+    /// When its content changed, for conditional requests.
+    pub fn modified(&self) -> Modified {
+        self.date.at(SystemTime::now())
+    }
+
+    /// Takes the place of an earlier snapshot of the catalog.
+    pub(super) fn follow(&self, before: &Self) {
+        self.date.follow(&before.date, SystemTime::now());
     }
 
     /// The history of the store's catalogs.

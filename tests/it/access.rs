@@ -110,7 +110,8 @@ fn a_catalog_with_tokens_is_read_by_those_who_have_one() {
         ("/catalogs/%ff/api/v1/all", 400),
         ("/catalogs//closed/api/v1/all", 307),
         ("/catalogs/closed/api/v1/nothing", 404),
-        ("/catalogs/other/api/v1/all", 404),
+        // An absent one is answered like a closed one.
+        ("/catalogs/other/api/v1/all", 401),
         ("/catalogs/open/api/v1/all", 200),
     ] {
         assert_eq!(http::get(http, path).unwrap().status, status, "{path}");
@@ -175,6 +176,123 @@ fn a_catalog_with_tokens_is_read_by_those_who_have_one() {
     let metrics = metrics.text();
     assert!(metrics.contains(r#"almanac_http_denied_total{catalog="closed"}"#));
     assert!(metrics.contains(r#"code="401",catalog="closed",encoding="identity"}"#));
+}
+
+/// A reply without its date, as it would be for the name `closed`.
+fn as_of_closed(mut reply: Reply) -> (u16, Vec<(String, String)>, String) {
+    reply.headers.retain(|(name, _)| name != "date");
+    reply.headers.sort();
+    for (_, value) in &mut reply.headers {
+        *value = value.replace("absent", "closed");
+    }
+    let body = String::from_utf8_lossy(&reply.body).replace("absent", "closed");
+    (reply.status, reply.headers, body)
+}
+
+#[test]
+fn a_closed_catalog_and_an_absent_one_get_the_same_answer() {
+    let site = Site::new();
+    site.write("tokens", "first-secret\n");
+    site.write("others", "other-secret\n");
+    let closed = format!("token_files = [{:?}]", site.path("tokens"));
+    let source = format!("file:{}", site.path("open"));
+    let other = catalog("theirs", &source) + &format!("token_files = [{:?}]", site.path("others"));
+    let mut almanac = site.start("", &closed, &other);
+    almanac.until("theirs", "a revision", |status| {
+        status["state"] == "serving"
+    });
+    almanac.until_pullable("open");
+    let http = almanac.program.address("http");
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let below = [
+        "/catalogs/NAME",
+        "/catalogs/NAME/",
+        "/catalogs/NAME/api/v1/all",
+        "/catalogs/NAME/api/v1/all?x=1",
+        "/catalogs/NAME/api/v1/metas?schema=olm.package",
+        "/catalogs/NAME/api/v1/metas?wrong=1",
+        "/catalogs/NAME/api/v1/packages",
+        "/catalogs/NAME/api/v1/packages?wrong=1",
+        "/catalogs/NAME/api/v1/packages/closed/icon",
+        "/catalogs/NAME/api/v1/search?q=a",
+        "/catalogs/NAME/api/v1/graphql",
+        "/catalogs/NAME/api/v1/revisions",
+        "/catalogs/NAME/changes",
+        "/catalogs/NAME/changes.atom",
+        "/catalogs/NAME/problems",
+        "/catalogs/NAME/packages/closed",
+        "/api/v1/changes?catalog=NAME",
+        "/api/v1/problems?catalog=NAME",
+        "/search?catalog=NAME",
+        "/compare/diff?from=NAME&to=open",
+        "/v2/NAME/tags/list",
+        "/v2/NAME/manifests/latest",
+        "/v2/NAME/manifests/DIGEST",
+        "/v2/NAME/blobs/DIGEST",
+        "/v2/NAME/referrers/DIGEST",
+    ];
+    let unknown = [None, Some("Bearer wrong-secret")];
+    let known = [Some("Bearer other-secret")];
+    for (authorization, refused) in unknown
+        .map(|one| (one, [401, 401]))
+        .into_iter()
+        .chain(known.map(|one| (one, [404, 404])))
+    {
+        for path in below {
+            for (method, accept) in [
+                ("GET", "*/*"),
+                ("GET", "text/html"),
+                ("GET", "application/problem+json"),
+                ("HEAD", "*/*"),
+                ("POST", "*/*"),
+                ("OPTIONS", "*/*"),
+            ] {
+                let ask = |name: &str| {
+                    let path = path.replace("NAME", name).replace("DIGEST", &digest);
+                    let mut headers = vec![("Accept", accept)];
+                    headers.extend(authorization.map(|value| ("Authorization", value)));
+                    let body = b"{\"query\": \"{ summary { totalSchemas } }\"}";
+                    let body = if method == "POST" { &body[..] } else { b"" };
+                    as_of_closed(http::ask(http, method, &path, &headers, body).unwrap())
+                };
+                let (closed, absent) = (ask("closed"), ask("absent"));
+                assert_eq!(closed, absent, "{method} {path} {accept} {authorization:?}");
+            }
+        }
+        let all = ["closed", "absent"].map(|name| {
+            let headers: Vec<_> = authorization
+                .map(|value| ("Authorization", value))
+                .into_iter()
+                .collect();
+            http::ask(http, "GET", &all(name), &headers, b"")
+                .unwrap()
+                .status
+        });
+        assert_eq!(all, refused, "{authorization:?}");
+    }
+    // Their names come with nothing that others may read.
+    for path in [
+        "/",
+        "/catalogs",
+        "/api/v1/catalogs",
+        "/api/v1/search?q=closed",
+        "/api/v1/packages/closed",
+        "/search?q=close",
+        "/problems",
+        "/changes",
+        "/compare",
+        "/api",
+        "/v2/_catalog",
+    ] {
+        for accept in ["*/*", "text/html"] {
+            let headers = [("Accept", accept), ("Authorization", "Bearer other-secret")];
+            let reply = http::ask(http, "GET", path, &headers, b"").unwrap();
+            let names = reply.text().matches("closed").count();
+            // The text of a search is repeated.
+            let given = path.contains("closed");
+            assert!(given || names == 0, "{path}: {}", reply.text());
+        }
+    }
 }
 
 #[test]
@@ -323,6 +441,24 @@ async fn a_port_of_its_own_means_its_catalog_whatever_is_asked_for() {
         assert_eq!(answer.status(), ServingStatus::Serving);
     }
     drop(client);
+    almanac.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_call_to_nobody_gets_the_names_of_open_catalogs() {
+    let site = Site::new();
+    site.write("tokens", "a-token");
+    let closed = format!("token_files = [{:?}]", site.path("tokens"));
+    let mut almanac = site.start("", &closed, "");
+    let grpc = almanac.program.address("grpc");
+    let asked = names(&Client::called(grpc, "localhost")).await.unwrap_err();
+    assert_eq!(asked.code(), Code::NotFound);
+    let wanted = "no catalog answers to \"localhost\"; there are: open";
+    assert_eq!(asked.message(), wanted);
+    // Those who know the name are answered: tokens do not guard gRPC.
+    let called = Client::called(grpc, "closed");
+    assert_eq!(names(&called).await.unwrap(), ["closed"]);
+    drop(called);
     almanac.stop();
 }
 

@@ -37,12 +37,8 @@ fn a_program_that_serves_is_alive_and_ready() {
                 .status,
             200
         );
-        assert_eq!(
-            http::ask(served.admin, "POST", path, &[], b"")
-                .unwrap()
-                .status,
-            405
-        );
+        let post = http::ask(served.admin, "POST", path, &[], b"").unwrap();
+        assert_eq!((post.status, post.header("allow")), (405, Some("GET,HEAD")));
     }
     assert_eq!(get(&served, "/nowhere").status, 404);
     let finished = health(served.admin);
@@ -294,17 +290,17 @@ async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
         r#"almanac_http_requests_total{method="GET",route="/catalogs/{name}/api/v1/all",code="404",catalog="",encoding="identity"} 1"#,
         r#"almanac_http_requests_total{method="other",route="/catalogs/{name}/api/v1/all",code="405",catalog="fruit",encoding="identity"} 1"#,
         r#"almanac_http_requests_total{method="GET",route="unknown",code="404",catalog="",encoding="identity"} 1"#,
-        r#"almanac_http_request_seconds_count{route="unknown",code="404",catalog="",encoding="identity"} 1"#,
+        r#"almanac_http_request_seconds_count{route="unknown",catalog=""} 1"#,
         r#"almanac_grpc_requests_total{service="api.Registry",method="GetPackage",catalog="fruit",code="Unknown"} 1"#,
         r#"almanac_grpc_requests_total{service="api.Registry",method="unknown",catalog="fruit",code="Unimplemented"} 1"#,
         r#"almanac_grpc_requests_total{service="unknown",method="unknown",catalog="",code="Unimplemented"} 1"#,
         r#"almanac_grpc_requests_total{service="grpc.health.v1.Health",method="Check",catalog="",code="Ok"} 2"#,
         r#"almanac_grpc_requests_total{service="grpc.health.v1.Health",method="Check",catalog="fruit",code="Ok"} 1"#,
         r#"almanac_grpc_requests_total{service="grpc.reflection.v1.ServerReflection",method="ServerReflectionInfo",catalog="",code="Ok"} 1"#,
-        r#"almanac_grpc_request_seconds_count{method="GetPackage",catalog="fruit",code="Unknown"} 1"#,
-        r#"almanac_grpc_sent_bytes_total{method="GetPackage",catalog="fruit",code="Unknown"} 0"#,
+        r#"almanac_grpc_request_seconds_count{method="GetPackage",catalog="fruit"} 1"#,
+        r#"almanac_grpc_sent_bytes_total{method="GetPackage",catalog="fruit"} 0"#,
         r#"almanac_grpc_pinned_connections{catalog="fruit",generation="current"} 1"#,
-        r#"almanac_http_sent_bytes_total{route="/catalogs/{name}/api/v1/all",code="200",catalog="fruit",encoding="identity"} "#,
+        r#"almanac_http_sent_bytes_total{route="/catalogs/{name}/api/v1/all",catalog="fruit",encoding="identity"} "#,
         r#"almanac_connections{service="grpc"} 1"#,
         r#"almanac_connections_total{service="grpc"} 1"#,
         r#"almanac_connections_total{service="http"} 4"#,
@@ -316,6 +312,109 @@ async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
         !lowered.contains("made-up") && !lowered.contains("madeup"),
         "{text}"
     );
+}
+
+#[test]
+fn the_series_of_a_catalog_do_not_grow_with_its_routes() {
+    let served = Served::catalogs(&Folders::of("fruit", &Catalog::small()));
+    let openapi: Value = serde_json::from_slice(&served.get("/openapi.json").body).unwrap();
+    let paths = openapi["paths"].as_object().unwrap().keys();
+    let pages = [
+        "/catalogs/{name}/changes",
+        "/catalogs/{name}/changes.atom",
+        "/catalogs/{name}/problems",
+        "/catalogs/{name}/packages/{package}/versions",
+        "/catalogs/{name}/packages/{package}/updates",
+        "/catalogs/{name}/packages/{package}/nothing",
+        "/catalogs/{name}/packages/{package}/bundles/nothing",
+    ];
+    let paths: Vec<&str> = (paths.map(String::as_str).chain(pages))
+        .filter(|path| path.starts_with("/catalogs/{"))
+        .collect();
+    assert!(paths.len() > 25, "{paths:?}");
+    for path in paths {
+        let path = path
+            .replace("{catalog}", "fruit")
+            .replace("{name}", "fruit");
+        let path = path.replace("{package}", "etcd");
+        let path = path.split('{').next().unwrap();
+        for method in ["GET", "HEAD", "POST", "OPTIONS", "MADEUP"] {
+            for headers in [
+                &[("Accept", "text/html"), ("Accept-Encoding", "gzip")][..],
+                &[("Accept-Encoding", "zstd")],
+                &[("If-None-Match", "*")],
+                &[("If-Match", "\"other\"")],
+            ] {
+                served.ask(method, path, headers);
+            }
+        }
+    }
+    let metrics = get(&served, "/metrics").text();
+    let of_catalog = metrics
+        .lines()
+        .filter(|line| line.starts_with("almanac_http") && line.contains("catalog=\"fruit\""));
+    let series = of_catalog.count();
+    assert!((100..350).contains(&series), "{series} series: {metrics}");
+}
+
+#[test]
+fn the_admin_port_does_not_answer_to_names_that_anybody_can_register() {
+    let served = Served::catalogs(&Folders::of("fruit", &Catalog::small()));
+    let ask = |host: &str, path: &str| {
+        let connection = http::connect(served.admin).unwrap();
+        http::exchange(connection, host, "GET", path, &[], b"").unwrap()
+    };
+    for path in ["/", "/status", "/metrics", "/readyz", "/nowhere"] {
+        for host in ["rebound.example.com", "127.0.0.1.example.com:9090"] {
+            let reply = ask(host, path);
+            assert_eq!(reply.status, 421, "{host} {path}");
+            assert!(!reply.text().contains("fruit"), "{}", reply.text());
+        }
+    }
+    for host in [
+        "localhost:9090",
+        "almanac",
+        "almanac.olm.svc:9090",
+        "10.0.0.1",
+    ] {
+        assert_eq!(ask(host, "/status").status, 200, "{host}");
+    }
+    // It is the same for everybody.
+    assert_eq!(ask("rebound.example.com", "/livez").status, 200);
+}
+
+#[tokio::test]
+async fn the_names_that_no_catalog_answers_to_are_reported_with_their_callers() {
+    let folders = Folders::of("fruit", &Catalog::small()).catalog("herbs", &Catalog::one("basil"));
+    let mut served = Served::catalogs(&folders);
+    let status = || -> Value { serde_json::from_slice(&get(&served, "/status").body).unwrap() };
+    assert_eq!(status()["unknown_names"], Value::Null);
+    let client = Client::called(served.grpc, "friut.olm.svc:50051");
+    for _ in 0..2 {
+        let unknown = client.raw("/api.Registry/ListPackages", b"").await;
+        assert_eq!(unknown.unwrap_err().code(), tonic::Code::NotFound);
+    }
+    let status = status();
+    let names = status["unknown_names"].as_array().unwrap();
+    assert_eq!(names.len(), 1, "{status}");
+    assert_eq!(names[0]["name"], "friut.olm.svc:50051");
+    assert_eq!(
+        (&names[0]["peer"], &names[0]["calls"]),
+        (&json!("127.0.0.1"), &json!(2))
+    );
+    let page = get(&served, "/").text();
+    assert!(page.contains("friut.olm.svc:50051"), "{page}");
+    let command = Start::new(["status", "--admin", &served.admin.to_string()]).run();
+    let note = "no catalog answers to the name friut.olm.svc:50051, which 127.0.0.1 calls";
+    assert!(command.stderr.contains(note), "{command:?}");
+    served
+        .program
+        .wait_for_log("the name and its caller", |log| {
+            log.lines().any(|line| {
+                let parts = ["WARN", "friut.olm.svc:50051", "127.0.0.1"];
+                parts.iter().all(|part| line.contains(part))
+            })
+        });
 }
 
 #[test]

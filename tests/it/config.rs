@@ -2,7 +2,7 @@
 //! of it.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -896,6 +896,58 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
 }
 
 #[test]
+fn a_check_warns_of_secrets_that_every_user_can_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(folder.path(), 0o755);
+    for (name, text) in [
+        ("open-tokens", "a-token"),
+        ("own-tokens", "a-token"),
+        ("open-users", ""),
+        ("open-auth", "{}"),
+    ] {
+        fs::write(path(name), text).unwrap();
+        mode(
+            &path(name),
+            if name.starts_with("open") {
+                0o644
+            } else {
+                0o640
+            },
+        );
+    }
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/catalog");
+    let text = format!(
+        "grpc = '127.0.0.1:0'\nhttp = '127.0.0.1:0'\nadmin = '127.0.0.1:0'\n\
+         [[catalog]]\nname = 'a'\nsource = 'file:{}'\n\
+         token_files = ['open-tokens', 'own-tokens']\n\
+         [distribution]\nuser_files = ['open-users']\n\
+         [registries]\nauth_files = ['open-auth']\n",
+        sample.display()
+    );
+    fs::write(path("almanac.toml"), text).unwrap();
+    let config = path("almanac.toml").display().to_string();
+    let finished = Start::new(["serve", "--check", "--config", &config]).run();
+    assert!(finished.status.success(), "{finished:#?}");
+    for (key, name) in [
+        ("token_files", "open-tokens"),
+        ("user_files", "open-users"),
+        ("auth_files", "open-auth"),
+    ] {
+        let file = path(name).display().to_string();
+        let warning = format!("{key}: every user of this machine can read {file}");
+        assert!(
+            finished.stderr.contains(&warning),
+            "{warning}: {finished:#?}"
+        );
+    }
+    assert!(!finished.stderr.contains("own-tokens"), "{finished:#?}");
+}
+
+#[test]
 fn a_check_names_every_problem_at_once_and_warns() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -966,6 +1018,9 @@ fn a_check_names_every_problem_at_once_and_warns() {
     pair.write(folder.path());
     let tls = "certificate = 'tls.crt'\nkey = 'tls.key'\n";
     fs::write(path("ca"), authority.pem()).unwrap();
+    for secret in ["tokens", "tls.key"] {
+        fs::set_permissions(path(secret), fs::Permissions::from_mode(0o600)).unwrap();
+    }
     let finished = check(&format!(
         "{guarded}[http_tls]\n{tls}[grpc_tls]\n{tls}client_ca = 'ca'\n"
     ));

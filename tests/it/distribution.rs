@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use images::digest::Digest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -842,9 +842,13 @@ fn a_user_pulls_with_a_password() {
     let ann = basic("ann", "pass:word");
     assert_eq!(status(address, "/v2/", &ann), 200);
     assert_eq!(status(address, open, &ann), 200);
-    assert_eq!(status(address, "/v2/nobody/tags/list", &ann), 404);
-    // A catalog with tokens asks for those.
-    assert_eq!(status(address, closed, &ann), 401);
+    // A catalog with tokens wants those, and does not exist for others.
+    for path in ["/v2/closed/tags/list", "/v2/absent/tags/list"] {
+        let reply = with(address, path, &[("Authorization", ann.clone())]);
+        assert_eq!((reply.status, code(&reply).as_str()), (404, "NAME_UNKNOWN"));
+        let wanted = "that these credentials may pull";
+        assert!(reply.text().contains(wanted), "{}", reply.text());
+    }
     for (user, password) in [("ann", "word"), ("bob", "pass:word")] {
         assert_eq!(status(address, open, &basic(user, password)), 401);
     }
@@ -898,13 +902,28 @@ fn a_user_pulls_with_a_token_that_was_given() {
     assert_eq!(status(address, open, &ann), 200);
     assert_eq!(status(address, "/v2/", &ann), 200);
     // It is good for nothing else.
-    assert_eq!(status(address, "/v2/closed/tags/list", &ann), 401);
+    assert_eq!(status(address, "/v2/closed/tags/list", &ann), 404);
+    // It shows nothing of what it is not good for.
+    let content = |token: &str| {
+        let (payload, _) = token
+            .strip_prefix("Bearer ")
+            .unwrap()
+            .split_once('.')
+            .unwrap();
+        let payload = BASE64_URL_SAFE_NO_PAD.decode(payload).unwrap();
+        serde_json::from_slice::<Value>(&payload).unwrap()["repositories"].clone()
+    };
+    let scopes = ["closed", "absent"].map(|name| format!("repository:{name}:pull"));
+    for scope in scopes {
+        let (_, given) = token(&scope, Some(basic("ann", "word")));
+        assert_eq!(content(&given), json!({}), "{scope}");
+    }
     let (_, closed) = token(
         "repository%3Aclosed%3Apull,push",
         Some(basic("any", "catalog-secret")),
     );
     assert_eq!(status(address, "/v2/closed/tags/list", &closed), 200);
-    assert_eq!(status(address, open, &closed), 401);
+    assert_eq!(status(address, open, &closed), 404);
     // Whoever says nothing gets a token that is good for what all may have.
     let (given, nobody) = token("repository:open:pull", None);
     assert_eq!(given, 200);

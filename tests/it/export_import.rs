@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -92,6 +93,47 @@ fn export(almanac: &Almanac, archive: &Path, more: &[&str]) -> Finished {
     let more = more.iter();
     more.fold(start, |start, argument| start.argument(*argument))
         .run()
+}
+
+#[test]
+fn an_archive_obeys_the_umask_and_that_of_a_restricted_catalog_is_for_its_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("catalog")).unwrap();
+    Catalog::small().write_to(&path("catalog"), Format::Yaml);
+    fs::write(path("tokens"), "a-token\n").unwrap();
+    let source = format!("file:{}", path("catalog").display());
+    let restricted = format!("token_files = [{:?}]\n", path("tokens"));
+    let config = following(&source) + &catalog("closed", &source) + &restricted;
+    fs::write(path("almanac.toml"), &config).unwrap();
+    let mut almanac = Almanac::start(&config);
+    almanac.until_pullable("a");
+    almanac.until("closed", "a revision", |status| {
+        status["state"] == "serving"
+    });
+    let script = path("umask.sh");
+    let program = env!("CARGO_BIN_EXE_almanac");
+    let text = format!("#!/bin/sh\numask \"$UMASK\"\nexec {program} \"$@\"\n");
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    for (umask, catalog, wanted) in [
+        ("022", "a", 0o644),
+        ("077", "a", 0o600),
+        ("002", "a", 0o664),
+        ("022", "closed", 0o600),
+    ] {
+        let archive = path(&format!("{umask}-{catalog}.tar"));
+        let finished = Start::new(["export", "--catalog", catalog])
+            .argument(format!("--data-dir={}", almanac.program.data().display()))
+            .argument(format!("--config={}", path("almanac.toml").display()))
+            .argument(format!("--file={}", archive.display()))
+            .variable("UMASK", umask)
+            .program(&script)
+            .run();
+        assert!(finished.status.success(), "{finished:?}");
+        let mode = archive.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, wanted, "{umask} {catalog}: {mode:o}");
+    }
 }
 
 pub(super) fn import(archive: &Path, data: &Path) -> Finished {

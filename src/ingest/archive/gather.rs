@@ -28,6 +28,9 @@ pub struct Export {
     pub since: Option<Since>,
     /// Whether signatures and other attachments of mirrored images are included.
     pub signatures: bool,
+    /// The catalogs that not everybody may read. An archive with one of them is for its
+    /// owner only.
+    pub restricted: Vec<CatalogName>,
     /// The file to write.
     pub output: PathBuf,
 }

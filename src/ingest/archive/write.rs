@@ -1,8 +1,8 @@
 //! Writing the file of an archive.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, BufWriter, Read, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
@@ -20,6 +20,11 @@ use ::images::document;
 const UNFINISHED: &str = ".almanac-export-";
 /// The most files that are created until one is not removed by another export.
 const MAX_ATTEMPTS: usize = 100;
+
+/// The mode of an archive, less the umask.
+const USUAL: u32 = 0o666;
+/// The mode of an archive that is for its owner only.
+const OWN: u32 = 0o600;
 
 /// The result of an export.
 #[derive(Clone, Debug)]
@@ -59,8 +64,11 @@ pub(super) fn write(
     let failed = |source: io::Error| DiskError::at("write", path)(source);
     let folder = folder_of(path);
     remove_unfinished(folder);
+    let mut catalogs = metadata.catalogs.iter();
+    let is_restricted = catalogs.any(|carried| export.restricted.contains(&carried.catalog));
+    let mode = if is_restricted { OWN } else { USUAL };
     // Removed when anything fails.
-    let file = unfinished(folder).map_err(failed)?;
+    let file = unfinished(folder, mode).map_err(failed)?;
     let mut archive = tar::Builder::new(BufWriter::with_capacity(1 << 20, file));
     let document = serde_json::to_vec(&metadata).map_err(|error| failed(error.into()))?;
     let digest = Digest::of(&document);
@@ -111,7 +119,6 @@ pub(super) fn write(
     file.as_file().sync_all().map_err(failed)?;
     let bytes = file.as_file().metadata().map_err(failed)?.len();
     progress.at("exporting", total, total)?;
-    make_readable(file.as_file()).map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     sync_folder(folder)?;
     Ok(Exported {
@@ -141,12 +148,13 @@ fn header(size: u64) -> tar::Header {
     header
 }
 
-/// Creates a file for an archive, and locks it. Another export may take it for one
-/// that was left, between the two.
-fn unfinished(folder: &Path) -> io::Result<NamedTempFile> {
+/// Creates a file for an archive, with this mode less the umask, and locks it. Another
+/// export may take it for one that was left, between the two.
+fn unfinished(folder: &Path, mode: u32) -> io::Result<NamedTempFile> {
     for _ in 0..MAX_ATTEMPTS {
         let file = tempfile::Builder::new()
             .prefix(UNFINISHED)
+            .permissions(Permissions::from_mode(mode))
             .tempfile_in(folder)?;
         if let Some(file) = locked(file)? {
             return Ok(file);
@@ -192,12 +200,6 @@ fn remove_unfinished(folder: &Path) {
 fn left(path: &Path) -> Option<File> {
     let file = File::open(path).ok()?;
     file.try_lock().is_ok().then_some(file)
-}
-
-/// Gives the file the usual mode, instead of that of temporary files.
-fn make_readable(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }
 
 /// A blob that is hashed while it is written to the archive.
@@ -252,7 +254,7 @@ mod tests {
         assert!(!file.path().exists());
         assert!(locked(file).unwrap().is_none());
 
-        let file = unfinished(folder.path()).unwrap();
+        let file = unfinished(folder.path(), USUAL).unwrap();
         remove_unfinished(folder.path());
         assert!(file.path().exists(), "it is locked");
     }
@@ -265,7 +267,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         remove_unfinished(folder.path());
-                        let file = unfinished(folder.path()).unwrap();
+                        let file = unfinished(folder.path(), USUAL).unwrap();
                         std::thread::yield_now();
                         assert!(file.path().exists());
                     }

@@ -15,7 +15,7 @@ use http::header::AUTHORIZATION;
 
 pub(crate) use reader::Reader;
 pub use rules::{Access, AccessSettings, Rule};
-pub(crate) use rules::{Credentials, Denied, Rules, count_denied};
+pub(crate) use rules::{Credentials, Denied, count_denied};
 pub use tokens::Tokens;
 
 /// The credentials in an `Authorization` header.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
+use crate::serve::access::Authorization;
 use crate::serve::access::rules::{Access, Credentials};
-use crate::serve::access::{Authorization, Rules};
 use crate::snapshot::{Catalog, Catalogs};
 
 /// The client of a request: what it proves, and the rules that apply. The default
@@ -45,12 +45,9 @@ impl Reader {
     }
 
     /// Whether nothing is restricted, or the client has proved something that grants
-    /// access to some catalog.
+    /// access to some restricted catalog.
     pub(crate) fn is_known(&self) -> bool {
-        let token = self.token.as_deref();
-        !self.access.restricts_any()
-            || self.certified
-            || token.is_some_and(|token| self.access.knows_token(token))
+        !self.access.restricts_any() || self.access.rules().know(self.credentials())
     }
 
     /// Whether it sent a token.
@@ -64,21 +61,29 @@ impl Reader {
         // after the catalogs.
         let mut readable = catalogs.all();
         let rules = self.access.rules();
-        readable.retain(|catalog| self.may_read(catalog, &rules));
+        readable.retain(|catalog| {
+            !catalog.routing.withheld && rules.admit(catalog.name.as_str(), self.credentials())
+        });
         readable
+    }
+
+    /// The catalog with a name, if the client may know of it by the rules of now: one that
+    /// it may read, or could if it were not set unavailable. Others are absent for it.
+    pub(crate) fn find(&self, catalogs: &Catalogs, name: &str) -> Option<Arc<Catalog>> {
+        let catalog = catalogs.get(name)?;
+        self.may_know(name).then_some(catalog)
     }
 
     /// The catalog with a name, if it is available and the client may read it by
     /// the rules of now.
     pub(crate) fn catalog(&self, catalogs: &Catalogs, name: &str) -> Option<Arc<Catalog>> {
-        let catalog = catalogs.get(name)?;
-        let rules = self.access.rules();
-        self.may_read(&catalog, &rules).then_some(catalog)
+        let found = self.find(catalogs, name)?;
+        (!found.routing.withheld).then_some(found)
     }
 
-    fn may_read(&self, catalog: &Catalog, rules: &Rules) -> bool {
-        let name = catalog.name.as_str();
-        !catalog.routing.withheld && rules.check(name, self.credentials()).is_ok()
+    /// Whether it may know of a catalog of this name, if there is one.
+    pub(crate) fn may_know(&self, name: &str) -> bool {
+        self.access.rules().admit(name, self.credentials())
     }
 }
 

@@ -44,14 +44,15 @@ pub(crate) struct Credentials<'a> {
     pub(crate) certified: bool,
 }
 
-/// Why a client may not read a catalog.
+/// Why a client that has proved nothing gets no catalog. The reason is the same for
+/// every name: it depends on the rules of all catalogs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// The request has no bearer token, and one would grant access.
+    /// The request has no bearer token, and one may grant access.
     TokenMissing,
-    /// The bearer token is not one of the catalog's.
+    /// The bearer token is one of no catalog.
     TokenInvalid,
-    /// Only a client certificate grants access.
+    /// Only client certificates grant access.
     CertificateMissing,
 }
 
@@ -94,15 +95,13 @@ impl Rule {
     }
 
     /// The authorisation decision, the only one there is.
-    fn check(&self, credentials: Credentials<'_>) -> Result<(), Denied> {
+    fn admits(&self, credentials: Credentials<'_>) -> bool {
         if self.is_open() || (self.certificate && credentials.certified) {
-            return Ok(());
+            return true;
         }
         match (&self.tokens, credentials.token) {
-            (None, _) => Err(Denied::CertificateMissing),
-            (Some(_), None) => Err(Denied::TokenMissing),
-            (Some(tokens), Some(token)) if tokens.borrow().contain(token) => Ok(()),
-            (Some(_), Some(_)) => Err(Denied::TokenInvalid),
+            (Some(tokens), Some(token)) => tokens.borrow().contain(token),
+            _ => false,
         }
     }
 }
@@ -114,9 +113,26 @@ impl Rules {
     }
 
     /// Whether a client with these credentials may read a catalog.
-    pub(crate) fn check(&self, catalog: &str, credentials: Credentials<'_>) -> Result<(), Denied> {
+    pub(crate) fn admit(&self, catalog: &str, credentials: Credentials<'_>) -> bool {
         let rule = self.0.get(catalog);
-        rule.map_or(Ok(()), |rule| rule.check(credentials))
+        rule.is_none_or(|rule| rule.admits(credentials))
+    }
+
+    /// Whether these credentials grant access to any restricted catalog.
+    pub(crate) fn know(&self, credentials: Credentials<'_>) -> bool {
+        let rules = self.0.values();
+        // All are asked, so that the time shows nothing.
+        rules.fold(false, |known, rule| known | rule.admits(credentials))
+    }
+
+    /// Why a client whose credentials no rule knows gets no restricted catalog.
+    pub(crate) fn denial(&self, credentials: Credentials<'_>) -> Denied {
+        let takes_tokens = self.0.values().any(|rule| rule.tokens.is_some());
+        match credentials.token {
+            _ if !takes_tokens => Denied::CertificateMissing,
+            None => Denied::TokenMissing,
+            Some(_) => Denied::TokenInvalid,
+        }
     }
 }
 
@@ -135,15 +151,6 @@ impl Access {
     /// Whether any catalog requires anything.
     pub(crate) fn restricts_any(&self) -> bool {
         !self.0.borrow().0.is_empty()
-    }
-
-    /// Whether this is a token of any catalog.
-    pub(crate) fn knows_token(&self, token: &[u8]) -> bool {
-        let rules = self.rules();
-        let tokens = rules.0.values().filter_map(|rule| rule.tokens.as_ref());
-        tokens.fold(false, |known, tokens| {
-            known | tokens.borrow().contain(token)
-        })
     }
 
     /// Calls `find` if a catalog is open. The rules cannot change meanwhile.
@@ -179,7 +186,6 @@ mod tests {
 
     #[test]
     fn a_token_or_a_certificate_grants_access_where_it_is_required() {
-        use Denied::{CertificateMissing, TokenInvalid, TokenMissing};
         let access = Access::default();
         let name = |text: &str| text.parse::<CatalogName>().unwrap();
         access.set([
@@ -200,41 +206,64 @@ mod tests {
             credentials(Some("bad"), true),
         ];
         for (catalog, wanted) in [
-            ("unknown", [Ok(()), Ok(()), Ok(()), Ok(()), Ok(())]),
-            ("open", [Ok(()), Ok(()), Ok(()), Ok(()), Ok(())]),
-            (
-                "token",
-                [
-                    Err(TokenMissing),
-                    Err(TokenInvalid),
-                    Ok(()),
-                    Err(TokenMissing),
-                    Err(TokenInvalid),
-                ],
-            ),
-            (
-                "certificate",
-                [
-                    Err(CertificateMissing),
-                    Err(CertificateMissing),
-                    Err(CertificateMissing),
-                    Ok(()),
-                    Ok(()),
-                ],
-            ),
-            (
-                "either",
-                [Err(TokenMissing), Err(TokenInvalid), Ok(()), Ok(()), Ok(())],
-            ),
+            ("unknown", [true, true, true, true, true]),
+            ("open", [true, true, true, true, true]),
+            ("token", [false, false, true, false, false]),
+            ("certificate", [false, false, false, true, true]),
+            ("either", [false, false, true, true, true]),
         ] {
             let rules = access.rules();
-            let decided = presented.map(|credentials| rules.check(catalog, credentials));
+            let decided = presented.map(|credentials| rules.admit(catalog, credentials));
             assert_eq!(decided, wanted, "{catalog}");
             let open = access.if_open(catalog, || Some(())).is_some();
-            assert_eq!(open, decided[0].is_ok(), "{catalog}");
+            assert_eq!(open, decided[0], "{catalog}");
             assert_eq!(rules.restrict(catalog), !open, "{catalog}");
         }
         assert!(access.restricts_any());
-        assert!(access.knows_token(b"good") && !access.knows_token(b"bad"));
+        let known = presented.map(|credentials| access.rules().know(credentials));
+        assert_eq!(known, [false, false, true, true, true]);
+    }
+
+    #[test]
+    fn whoever_proves_nothing_is_denied_alike_for_every_name() {
+        use Denied::{CertificateMissing, TokenInvalid, TokenMissing};
+        let name = |text: &str| text.parse::<CatalogName>().unwrap();
+        let (nothing, bad) = (Credentials::default(), b"bad".as_slice());
+        let bad = Credentials {
+            token: Some(bad),
+            certified: false,
+        };
+        for (rules, wanted) in [
+            (
+                vec![rule(Some("good"), false)],
+                [TokenMissing, TokenInvalid],
+            ),
+            (
+                vec![rule(None, true), rule(Some("good"), true)],
+                [TokenMissing, TokenInvalid],
+            ),
+            (
+                vec![rule(None, true)],
+                [CertificateMissing, CertificateMissing],
+            ),
+        ] {
+            let access = Access::default();
+            let names = ["a", "b"].map(name).into_iter();
+            access.set(names.zip(rules));
+            let rules = access.rules();
+            assert_eq!([nothing, bad].map(|one| rules.denial(one)), wanted);
+            assert!(!rules.know(nothing) && !rules.know(bad));
+        }
+    }
+
+    #[test]
+    fn a_certificate_proves_nothing_where_only_tokens_count() {
+        let access = Access::default();
+        access.set([("a".parse().unwrap(), rule(Some("good"), false))]);
+        let certified = Credentials {
+            token: None,
+            certified: true,
+        };
+        assert!(!access.rules().know(certified));
     }
 }

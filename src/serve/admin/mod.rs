@@ -1,5 +1,6 @@
 //! The admin port: probes, metrics and status.
 
+mod host;
 mod page;
 mod process;
 mod status;
@@ -10,12 +11,13 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Json, Router, middleware};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
 
+use crate::serve::grpc::UnknownNames;
 use crate::snapshot::{Catalog, Catalogs, FleetStatus};
 use crate::webhooks::Webhooks;
 use status::Status;
@@ -25,17 +27,26 @@ pub use status::Configuration;
 /// Resources of the cluster that cannot be read or written.
 pub type ClusterProblems = watch::Receiver<Arc<BTreeMap<String, String>>>;
 
+/// What the admin port reports.
 #[derive(Clone)]
-struct Admin {
-    catalogs: Catalogs,
-    configuration: watch::Receiver<Configuration>,
-    cluster: Option<ClusterProblems>,
-    fleet: Option<watch::Receiver<FleetStatus>>,
-    webhooks: Webhooks,
-    metrics: PrometheusHandle,
+pub struct Reported {
+    /// The catalogs.
+    pub catalogs: Catalogs,
+    /// The state of the configuration.
+    pub configuration: watch::Receiver<Configuration>,
+    /// The failures of the cluster, if there is one.
+    pub cluster: Option<ClusterProblems>,
+    /// The fleet, if this is a replica of one.
+    pub fleet: Option<watch::Receiver<FleetStatus>>,
+    /// The webhooks.
+    pub webhooks: Webhooks,
+    /// The names of gRPC calls that no catalog answers to.
+    pub unknown_names: UnknownNames,
+    /// The metrics.
+    pub metrics: PrometheusHandle,
 }
 
-impl Admin {
+impl Reported {
     fn cluster_problems(&self) -> Arc<BTreeMap<String, String>> {
         let cluster = self.cluster.as_ref();
         cluster
@@ -53,6 +64,7 @@ impl Admin {
             self.cluster_problems(),
             self.fleet(),
             self.webhooks.status(),
+            &self.unknown_names,
         )
     }
 
@@ -61,23 +73,10 @@ impl Admin {
     }
 }
 
-/// The routes of the admin port.
-pub fn router(
-    catalogs: Catalogs,
-    configuration: watch::Receiver<Configuration>,
-    cluster: Option<ClusterProblems>,
-    fleet: Option<watch::Receiver<FleetStatus>>,
-    webhooks: Webhooks,
-    metrics: PrometheusHandle,
-) -> Router {
-    let admin = Admin {
-        catalogs,
-        configuration,
-        cluster,
-        fleet,
-        webhooks,
-        metrics,
-    };
+/// The routes of the admin port. It also answers to the host of `url`, besides those that
+/// nobody can register.
+pub fn router(reported: Reported, url: Option<&str>) -> Router {
+    let named = url.and_then(host::host_of);
     Router::new()
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(ready))
@@ -86,7 +85,8 @@ pub fn router(
         .route("/", get(page))
         .route("/almanac.css", get(async || page::style()))
         .route("/almanac.js", get(async || page::script()))
-        .with_state(admin)
+        .with_state(reported)
+        .layer(middleware::from_fn_with_state(named, host::check))
 }
 
 /// Ready after one attempt per catalog: a load from the store or a pass, even if
@@ -95,7 +95,7 @@ pub fn router(
 /// the first list of the cluster's catalogs it is not ready: it would replace one that
 /// has them. Catalogs that a reload adds later do not change it either. A replica of a
 /// fleet is not ready while it lags behind the others.
-async fn ready(State(admin): State<Admin>) -> Response {
+async fn ready(State(admin): State<Reported>) -> Response {
     if admin.catalogs.are_ready() {
         let is_serving = || {
             admin
@@ -150,7 +150,7 @@ fn names(catalogs: &Catalogs, is_meant: impl Fn(&Catalog) -> bool) -> String {
     names.join(", ")
 }
 
-async fn render_metrics(State(admin): State<Admin>) -> Response {
+async fn render_metrics(State(admin): State<Reported>) -> Response {
     admin.metrics.run_upkeep();
     (
         [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
@@ -159,10 +159,10 @@ async fn render_metrics(State(admin): State<Admin>) -> Response {
         .into_response()
 }
 
-async fn page(State(admin): State<Admin>) -> Response {
+async fn page(State(admin): State<Reported>) -> Response {
     page::show(&admin.status())
 }
 
-async fn status(State(admin): State<Admin>) -> Response {
+async fn status(State(admin): State<Reported>) -> Response {
     Json(admin.status()).into_response()
 }

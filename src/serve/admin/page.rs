@@ -9,7 +9,9 @@ use http::header::{
 };
 use maud::{DOCTYPE, Markup, html};
 
-use crate::serve::admin::status::{CatalogStatus, FleetDocument, Status, WebhookDocument};
+use crate::serve::admin::status::{
+    CatalogStatus, FleetDocument, Status, UnknownNameDocument, WebhookDocument,
+};
 use crate::serve::http::date;
 use crate::snapshot::{Damaged, PassHour, Repair, State};
 
@@ -23,6 +25,20 @@ const SHOWN: usize = 20;
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// The names of gRPC calls that no catalog answers to.
+fn unknown_names(names: &[UnknownNameDocument]) -> Markup {
+    html! {
+        h2 { "Unknown names" }
+        p { "No catalog answers to these names of gRPC calls. While a CatalogSource has such a name, OLM v0 resolves nothing in its namespace." }
+        dl.facts {
+            @for one in names {
+                dt { (one.name) }
+                dd { "called by " (one.peer) ", last " (date(&one.last)) }
+            }
+        }
+    }
+}
 
 /// The page.
 pub(super) fn show(status: &Status) -> Response {
@@ -117,6 +133,7 @@ fn render(status: &Status) -> Markup {
                             }
                         }
                     }
+                    @if !status.unknown_names.is_empty() { (unknown_names(&status.unknown_names)) }
                     @if let Some(fleet) = &status.fleet { (replica(fleet)) }
                     @if !status.webhooks.is_empty() { (webhooks(&status.webhooks)) }
                     h2 { "Catalogs" }
@@ -318,6 +335,7 @@ mod tests {
                 failures: 2,
                 last_error: Some("<gone>".to_owned()),
             }],
+            unknown_names: Vec::new(),
             catalogs: Vec::new(),
         };
         let text = render(&status).into_string();

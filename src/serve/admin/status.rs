@@ -1,6 +1,7 @@
 //! The document of `/status`. Times are RFC 3339.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,6 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::name::CatalogName;
 use crate::serve::admin::process;
+use crate::serve::grpc::UnknownNames;
 use crate::snapshot::{Catalog, Catalogs, Damaged, FleetStatus, PassHour, Snapshot, State};
 use crate::store::{Counts, Encoding, Pass, RevisionId};
 use crate::webhooks::WebhookStatus;
@@ -39,7 +41,22 @@ pub(super) struct Status {
     pub(super) fleet: Option<FleetDocument>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) webhooks: Vec<WebhookDocument>,
+    /// The last names of gRPC calls that no catalog answers to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) unknown_names: Vec<UnknownNameDocument>,
     pub(super) catalogs: Vec<CatalogStatus>,
+}
+
+#[derive(Serialize)]
+pub(super) struct UnknownNameDocument {
+    /// The authority of the calls.
+    pub(super) name: String,
+    /// The address of the last peer that called it.
+    pub(super) peer: IpAddr,
+    /// How many calls there were.
+    pub(super) calls: u64,
+    pub(super) first: String,
+    pub(super) last: String,
 }
 
 #[derive(Serialize)]
@@ -194,6 +211,7 @@ impl Status {
         cluster_problems: Arc<BTreeMap<String, String>>,
         fleet: Option<FleetStatus>,
         webhooks: Vec<WebhookStatus>,
+        unknown_names: &UnknownNames,
     ) -> Self {
         let catalogs = catalogs.all();
         Self {
@@ -213,6 +231,15 @@ impl Status {
             cluster_problems,
             fleet: fleet.map(FleetDocument::of),
             webhooks: webhooks.into_iter().map(WebhookDocument::of).collect(),
+            unknown_names: (unknown_names.all().into_iter())
+                .map(|(name, calls)| UnknownNameDocument {
+                    name: shown(&name),
+                    peer: calls.peer,
+                    calls: calls.count,
+                    first: rfc3339(calls.first),
+                    last: rfc3339(calls.last),
+                })
+                .collect(),
             catalogs: (catalogs.iter())
                 .map(|one| CatalogStatus::of(one))
                 .collect(),

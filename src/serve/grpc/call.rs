@@ -1,6 +1,7 @@
 //! Calls: their catalog, method and response.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -11,11 +12,13 @@ use tracing::Instrument as _;
 
 use crate::name::CatalogName;
 use crate::proto;
+use crate::serve::access::Access;
 use crate::serve::grpc::health::Health;
 use crate::serve::grpc::methods::{CalledMethod, EXPERIMENTAL, HEALTH, REGISTRY};
 use crate::serve::grpc::observe::Call;
 use crate::serve::grpc::reflection::Reflection;
 use crate::serve::grpc::session::Session;
+use crate::serve::grpc::unknown_names::UnknownNames;
 use crate::serve::grpc::wire;
 use crate::serve::net::connection::RequestHandler;
 use crate::serve::net::in_flight::InFlight;
@@ -27,6 +30,8 @@ use fbc::text::go_quote::Quoted;
 /// Handles the calls of a connection.
 pub(super) struct Calls {
     pub(super) catalogs: Catalogs,
+    pub(super) access: Access,
+    pub(super) unknown_names: UnknownNames,
     pub(super) session: Arc<Session>,
     /// The catalog of the port, if it is a catalog's own.
     pub(super) own: Option<CatalogName>,
@@ -52,7 +57,7 @@ impl RequestHandler for Arc<Calls> {
         let span = call.span.clone();
         let answered = match (called.service, called.method) {
             (REGISTRY | EXPERIMENTAL, method) => {
-                let answered = self.registry(&mut call, method, request);
+                let answered = self.registry(&mut call, peer, method, request);
                 answered.instrument(span).await
             }
             (_, Err(unknown)) => Err(unknown),
@@ -77,6 +82,7 @@ impl Calls {
     async fn registry(
         &self,
         call: &mut Call,
+        peer: Peer,
         method: Result<&'static str, Status>,
         request: Request,
     ) -> Result<Response, Status> {
@@ -89,7 +95,7 @@ impl Calls {
         let method = method?;
         let snapshot = match catalog {
             Some(catalog) => pinned(&self.session, &catalog),
-            None => Err(no_catalog(catalogs, &request)),
+            None => Err(self.no_catalog(&request, peer)),
         };
         if let Ok(snapshot) = &snapshot
             && method == "ListBundles"
@@ -97,6 +103,31 @@ impl Calls {
             self.session.listed(snapshot.package_count());
         }
         answer(method, &self.session, snapshot, request).await
+    }
+
+    /// The status of a call to an authority that no catalog has. Calls are not restricted,
+    /// but only the names of open catalogs are listed.
+    fn no_catalog(&self, request: &Request, peer: Peer) -> Status {
+        if self.catalogs.awaits_cluster() {
+            return Status::unavailable("the catalogs of the cluster are not known yet");
+        }
+        if let Some(name) = self.catalogs.unavailable_at(authority(request)) {
+            return unavailable(&name);
+        }
+        let mut open = self.catalogs.all();
+        let rules = self.access.rules();
+        open.retain(|catalog| !rules.restrict(catalog.name.as_str()));
+        let names = open.iter().map(|catalog| catalog.name.as_str());
+        let end = match listed(names) {
+            list if list.is_empty() => list,
+            list => format!("; there are: {list}"),
+        };
+        let authority = wire::shortened(authority(request));
+        let status = format!("no catalog answers to {}{end}", Quoted(&authority));
+        let peer = peer.address.ip().to_canonical();
+        self.unknown_names
+            .record(authority, peer, SystemTime::now());
+        Status::not_found(status)
     }
 }
 
@@ -213,19 +244,6 @@ fn authority(request: &Request) -> &str {
     }
 }
 
-fn no_catalog(catalogs: &Catalogs, request: &Request) -> Status {
-    if catalogs.awaits_cluster() {
-        return Status::unavailable("the catalogs of the cluster are not known yet");
-    }
-    let catalogs = catalogs.all();
-    let names = catalogs.iter().map(|catalog| catalog.name.as_str());
-    Status::not_found(format!(
-        "no catalog answers to {}; there are: {}",
-        Quoted(&wire::shortened(authority(request))),
-        listed(names)
-    ))
-}
-
 /// Names with commas, as many as fit into a header, and the number of others.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const MOST: usize = 1024;
@@ -249,14 +267,15 @@ fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
 
 fn pinned(session: &Session, catalog: &Catalog) -> Result<Arc<Snapshot>, Status> {
     if catalog.routing.withheld {
-        let name = &catalog.name;
-        return Err(Status::not_found(format!(
-            "catalog {name:?} is set unavailable"
-        )));
+        return Err(unavailable(&catalog.name));
     }
     session
         .snapshot(catalog)
         .ok_or_else(|| Status::unavailable(format!("catalog {:?} is not loaded yet", catalog.name)))
+}
+
+fn unavailable(catalog: &CatalogName) -> Status {
+    Status::not_found(format!("catalog {catalog:?} is set unavailable"))
 }
 
 #[cfg(test)]

@@ -19,11 +19,13 @@ use tokio_util::task::TaskTracker;
 use tonic::Status;
 
 use crate::name::CatalogName;
+use crate::serve::access::Access;
 use crate::serve::grpc::call::Calls;
 use crate::serve::grpc::handover::Handovers;
 use crate::serve::grpc::health::Health;
 use crate::serve::grpc::reflection::Reflection;
 use crate::serve::grpc::session::Session;
+use crate::serve::grpc::unknown_names::UnknownNames;
 use crate::serve::grpc::wire;
 use crate::serve::metrics::count_ended;
 use crate::serve::net::connection::{LAST, builder, drive, follow};
@@ -58,6 +60,8 @@ const MAX_SERVICE_STREAMS: usize = 1000;
 #[derive(Clone)]
 pub struct Service {
     catalogs: Catalogs,
+    access: Access,
+    unknown_names: UnknownNames,
     health: Health,
     reflection: Reflection,
     limits: Limits,
@@ -69,12 +73,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service for all catalogs. `draining` turns true when almanac stops.
+    /// A service for all catalogs. `access` decides which names are listed. `draining`
+    /// turns true when almanac stops.
     ///
     /// # Errors
     /// When the descriptors do not decode: a defect of the build.
     pub fn new(
         catalogs: Catalogs,
+        access: Access,
         limits: Limits,
         draining: watch::Receiver<bool>,
     ) -> Result<Self, tonic_reflection::server::Error> {
@@ -82,11 +88,18 @@ impl Service {
             health: Health::new(catalogs.clone(), draining),
             reflection: Reflection::new()?,
             catalogs,
+            access,
+            unknown_names: UnknownNames::default(),
             calls: Arc::new(Semaphore::new(limits.calls.min(Semaphore::MAX_PERMITS))),
             streams: Arc::new(Semaphore::new(MAX_SERVICE_STREAMS)),
             handovers: Handovers::new(&limits.renewal),
             limits,
         })
+    }
+
+    /// The names that no catalog answers to.
+    pub fn unknown_names(&self) -> UnknownNames {
+        self.unknown_names.clone()
     }
 
     /// Serves a port until `stop`. Open connections then finish their streams;
@@ -128,6 +141,8 @@ impl Service {
         let session = Session::new(Arc::clone(&self.handovers));
         let calls = Arc::new(Calls {
             catalogs: self.catalogs.clone(),
+            access: self.access.clone(),
+            unknown_names: self.unknown_names.clone(),
             session: Arc::clone(&session),
             own,
             health: self.health.clone(),

@@ -10,7 +10,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::StreamExt as _;
-use http::header::CONTENT_TYPE;
+use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
@@ -163,6 +163,10 @@ pub(super) fn check(request: &Request) -> Result<(), Box<Response>> {
         StatusCode::UNSUPPORTED_MEDIA_TYPE
     };
     let mut response = Response::new(Body::from("this port speaks gRPC only\n"));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        let allowed = HeaderValue::from_static("POST");
+        response.headers_mut().insert(ALLOW, allowed);
+    }
     *response.status_mut() = status;
     Err(Box::new(response))
 }

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::time::Instant;
 
 use crate::name::CatalogName;
+use crate::serve::http::content::reader;
 use crate::serve::http::guard::CatalogRoute;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::rejection::HttpRejection;
@@ -62,7 +63,8 @@ pub(super) async fn only_announced(
     let CatalogRoute::Named(name) = route else {
         return next.run(request).await;
     };
-    if !gate.catalogs.is_announced(&name) {
+    let is_hidden = reader(&request).find(&gate.catalogs, &name).is_none();
+    if is_hidden || !gate.catalogs.is_announced(&name) {
         return next.run(request).await;
     }
     let Ok(name) = name.parse::<CatalogName>() else {

@@ -1,7 +1,7 @@
 //! Preconditions (RFC 9110, section 13).
 
 use std::cell::RefCell;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::header::{
     CACHE_CONTROL, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
@@ -9,12 +9,20 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::serve::fields::{any_tag, header, none_match, strong};
+use crate::snapshot::Modified;
 use ::images::digest::Digest;
 
 /// The validators of a response: its entity tag, and its date if it has one.
+///
+/// The date may be in the future, after a clock was set back, or where several contents came
+/// in one second. `Last-Modified` is then the time of the response (RFC 9110, section
+/// 8.8.2.1), while conditions are compared with the date itself: so no client takes other
+/// content for that of the same second.
 pub(super) struct Validators {
     etag: String,
-    modified: Option<SystemTime>,
+    modified: Option<Modified>,
+    /// The time of the response.
+    now: SystemTime,
 }
 
 /// The result of the preconditions of a request.
@@ -27,7 +35,7 @@ pub(super) enum Precondition {
 
 impl Validators {
     /// The validators of the content `tag`, in the form of `suffix`.
-    pub(super) fn new(tag: &Digest, modified: impl Into<Option<SystemTime>>, suffix: &str) -> Self {
+    pub(super) fn new(tag: &Digest, modified: impl Into<Option<Modified>>, suffix: &str) -> Self {
         // Half of the digits exclude collisions and keep logs short.
         let digits = tag.first_digits();
         let mut etag = String::with_capacity(2 + digits.len() + suffix.len());
@@ -36,12 +44,15 @@ impl Validators {
         etag.push_str(std::str::from_utf8(&digits).unwrap_or_default());
         etag.push_str(suffix);
         etag.push('"');
-        let modified = modified.into();
-        Self { etag, modified }
+        Self {
+            etag,
+            modified: modified.into(),
+            now: SystemTime::now(),
+        }
     }
 
     /// The validators of a response with these bytes before compression.
-    pub(super) fn of_bytes(bytes: &[u8], modified: Option<SystemTime>, gzip: bool) -> Self {
+    pub(super) fn of_bytes(bytes: &[u8], modified: Option<Modified>, gzip: bool) -> Self {
         let suffix = if gzip { "-gzip" } else { "" };
         Self::new(&Digest::of(bytes), modified, suffix)
     }
@@ -57,7 +68,14 @@ impl Validators {
     }
 
     pub(super) fn last_modified(&self) -> Option<HeaderValue> {
-        let date = self.modified?;
+        let date = self.modified?.shown;
+        let date = if date > self.now {
+            // Of the whole second, so that the formatted date is found again.
+            let since = self.now.duration_since(UNIX_EPOCH).unwrap_or_default();
+            UNIX_EPOCH + Duration::from_secs(since.as_secs())
+        } else {
+            date
+        };
         thread_local! {
             /// The last date that was formatted: catalogs have few.
             static LAST: RefCell<Option<(SystemTime, HeaderValue)>> = const { RefCell::new(None) };
@@ -80,7 +98,9 @@ impl Validators {
                 return Precondition::Failed;
             }
         } else if let Some(date) = date(headers, IF_UNMODIFIED_SINCE)
-            && self.modified.is_some_and(|modified| modified > date)
+            && self
+                .modified_by(date)
+                .is_some_and(|modified| modified > date)
         {
             return Precondition::Failed;
         }
@@ -89,8 +109,10 @@ impl Validators {
                 return Precondition::NotModified;
             }
         } else if let Some(date) = date(headers, IF_MODIFIED_SINCE)
-            && self.modified.is_some_and(|modified| modified <= date)
-            && !wants_renewal(headers, date, SystemTime::now())
+            && self
+                .modified_by(date)
+                .is_some_and(|modified| modified <= date)
+            && !wants_renewal(headers, date, self.now)
         {
             return Precondition::NotModified;
         }
@@ -109,8 +131,20 @@ impl Validators {
         if condition.starts_with('"') {
             condition == self.etag
         } else {
-            httpdate::parse_http_date(condition).is_ok_and(|date| self.modified == Some(date))
+            httpdate::parse_http_date(condition)
+                .is_ok_and(|date| self.modified_by(date) == Some(date))
         }
+    }
+
+    /// The date that a client with this one compares with. A date that is still to come was
+    /// sent while the clock was wrong.
+    fn modified_by(&self, date: SystemTime) -> Option<SystemTime> {
+        let modified = self.modified?;
+        Some(if date > self.now {
+            modified.recorded
+        } else {
+            modified.shown
+        })
     }
 }
 
@@ -158,17 +192,17 @@ fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
     use super::*;
 
     fn validators() -> Validators {
         Validators {
             etag: "\"a\"".into(),
-            modified: Some(UNIX_EPOCH + Duration::from_secs(784_111_777)),
+            modified: Some((UNIX_EPOCH + Duration::from_secs(784_111_777)).into()),
+            now: SystemTime::now(),
         }
     }
 
+    const NOW: u64 = 1_800_000_000;
     const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
 
@@ -226,6 +260,43 @@ mod tests {
             given.insert(IF_NONE_MATCH, HeaderValue::from_static("\"a\""));
             assert_eq!(validators().check(&given), NotModified, "{hours} {keeps}");
         }
+    }
+
+    #[test]
+    fn no_date_is_sent_that_is_still_to_come() {
+        use Precondition::{Failed, NotModified, Send};
+        const AHEAD: u64 = NOW + 300_000_000;
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let of = |shown: u64, recorded: u64| Validators {
+            etag: "\"a\"".into(),
+            modified: Some(Modified {
+                shown: at(shown),
+                recorded: at(recorded),
+            }),
+            now: at(NOW) + Duration::from_millis(400),
+        };
+        let text = |seconds| httpdate::fmt_http_date(at(seconds));
+        for (shown, wanted) in [(NOW - 1, NOW - 1), (NOW, NOW), (NOW + 1, NOW), (AHEAD, NOW)] {
+            let sent = of(shown, shown).last_modified().unwrap();
+            assert_eq!(sent, text(wanted), "{shown}");
+        }
+        let check = |validators: &Validators, name, date| {
+            let mut given = HeaderMap::new();
+            given.insert(name, text(date).parse().unwrap());
+            validators.check(&given)
+        };
+        // Other content may have come in the second of the response.
+        let soon = of(NOW + 1, NOW + 1);
+        assert_eq!(check(&soon, IF_MODIFIED_SINCE, NOW), Send);
+        assert_eq!(check(&soon, IF_UNMODIFIED_SINCE, NOW), Failed);
+        // A client has the date of the wrong clock: of this content, or of the one before.
+        let corrected = of(NOW - 5, AHEAD);
+        assert_eq!(check(&corrected, IF_MODIFIED_SINCE, AHEAD), NotModified);
+        assert_eq!(check(&corrected, IF_MODIFIED_SINCE, AHEAD - 1), Send);
+        assert_eq!(check(&corrected, IF_UNMODIFIED_SINCE, AHEAD - 1), Failed);
+        // Or the date after the correction.
+        assert_eq!(check(&corrected, IF_MODIFIED_SINCE, NOW - 5), NotModified);
+        assert_eq!(check(&corrected, IF_MODIFIED_SINCE, NOW - 6), Send);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::{IntoResponse as _, Response};
-use http::Method;
+use http::{Method, StatusCode};
 
 use crate::name::CatalogName;
 use crate::serve::access::Reader;
@@ -74,7 +74,7 @@ pub(super) fn reader(request: &Request) -> Reader {
     reader.cloned().unwrap_or_default()
 }
 
-/// The snapshot of a catalog by its name.
+/// The snapshot of a catalog by its name, if the client may read it.
 pub(super) fn find(
     catalogs: &Catalogs,
     reader: &Reader,
@@ -82,15 +82,13 @@ pub(super) fn find(
 ) -> Result<Arc<Snapshot>, HttpRejection> {
     let name: CatalogName = name.parse().map_err(HttpRejection::Name)?;
     let unknown = |problem| HttpRejection::UnknownCatalog(Box::new(problem));
-    let Some(catalog) = catalogs.get(name.as_str()) else {
-        if catalogs.awaits_cluster() {
-            return Err(HttpRejection::NotLoaded(name));
-        }
-        let problem = Problem::unknown_catalog(&name, catalogs, reader);
-        return Err(unknown(problem));
+    let Some(catalog) = reader.catalog(catalogs, name.as_str()) else {
+        let problem = Problem::unknown_catalog(name.as_str(), catalogs, reader);
+        return Err(if problem.status() == StatusCode::NOT_FOUND {
+            unknown(problem)
+        } else {
+            HttpRejection::NotLoaded(name)
+        });
     };
-    if catalog.routing.withheld {
-        return Err(unknown(Problem::withheld(&name)));
-    }
     catalog.snapshot().ok_or(HttpRejection::NotLoaded(name))
 }

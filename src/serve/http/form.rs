@@ -101,7 +101,7 @@ pub(super) fn choose(
                 format!("-{}-all-{length:x}", encoding.as_str())
             }
         };
-        Validators::new(&tag, selection.snapshot().revision().modified, &suffix)
+        Validators::new(&tag, selection.snapshot().modified(), &suffix)
     };
     // A client that has one form revalidates that form, and a client that has a
     // range gets the rest of the same form.

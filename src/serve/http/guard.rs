@@ -1,7 +1,6 @@
 //! Access control of the HTTP API: a layer around every route below
-//! `/catalogs/{name}/`, so that no route can be forgotten.
-
-use std::sync::Arc;
+//! `/catalogs/{name}/`, so that no route can be forgotten. A catalog that the client may not
+//! read is answered like one that does not exist.
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts as _, MatchedPath, RawPathParams, Request, State};
@@ -11,8 +10,10 @@ use http::header::WWW_AUTHENTICATE;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 
+use crate::name::CatalogName;
 use crate::serve::access::{Access, Denied, Reader, count_denied};
 use crate::serve::http::graphql;
+use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::net::listen::Peer;
 use crate::snapshot::Catalogs;
@@ -59,7 +60,7 @@ pub(super) async fn guard(
     // Handlers name only the catalogs that the client may read.
     parts.extensions.insert(reader.clone());
     let mut response = guarded(parts, body, next, (&access, &catalogs), &reader).await;
-    if response.status().is_client_error() || response.status().is_server_error() {
+    if is_error(&response) {
         // So do pages of errors, which are made outside of this layer.
         response.extensions_mut().insert(reader);
     }
@@ -76,21 +77,26 @@ async fn guarded(
     match CatalogRoute::of(&mut parts).await {
         CatalogRoute::Elsewhere => next.run(Request::from_parts(parts, body)).await,
         CatalogRoute::Named(name) => {
+            if !access.rules().admit(&name, reader.credentials()) {
+                count_denied(&name);
+            }
             let page =
                 graphql::wants_page(&parts).then(|| graphql::page(&parts.extensions, catalogs));
-            let rules = access.rules();
-            if let Err(denied) = rules.check(&name, reader.credentials()) {
-                return respond(&name, denied, page);
+            // Some errors of GraphQL come with 200, before the catalog is looked for.
+            let may_succeed = graphql::is_query(&parts);
+            let before = Decision::of(&name, access, catalogs, reader);
+            if let Decision::Deny(denied) = before {
+                return respond(denied, page);
             }
             let response = next.run(Request::from_parts(parts, body)).await;
             // A reload may have added the catalog and its rule meanwhile.
-            let now = access.rules();
-            if !Arc::ptr_eq(&rules, &now)
-                && let Err(denied) = now.check(&name, reader.credentials())
-            {
-                return respond(&name, denied, page);
+            match Decision::of(&name, access, catalogs, reader) {
+                Decision::Deny(denied) => respond(denied, page),
+                Decision::Hide if !is_error(&response) && !may_succeed => {
+                    absent(&name, catalogs, reader)
+                }
+                Decision::Pass | Decision::Hide => response,
             }
-            response
         }
         CatalogRoute::Invalid => {
             let response = next.run(Request::from_parts(parts, body)).await;
@@ -105,14 +111,52 @@ async fn guarded(
     }
 }
 
-/// The response to a client that may not read a catalog. A browser may ask for the `page`
-/// of GraphQL, which has a field for the token.
-fn respond(catalog: &str, denied: Denied, page: Option<Response>) -> Response {
-    count_denied(catalog);
+/// What becomes of a request for a catalog. It is the same for a catalog that the client
+/// may not read and for one that does not exist.
+enum Decision {
+    /// The client may read the catalog, or its name is malformed.
+    Pass,
+    /// The client has proved something, so it gets the error of its route for an absent
+    /// catalog: routes find only catalogs that their client may read.
+    Hide,
+    /// The client has proved nothing.
+    Deny(Denied),
+}
+
+impl Decision {
+    fn of(name: &str, access: &Access, catalogs: &Catalogs, reader: &Reader) -> Self {
+        if name.parse::<CatalogName>().is_err() {
+            return Self::Pass;
+        }
+        let rules = access.rules();
+        let credentials = reader.credentials();
+        let exists = || catalogs.get(name).is_some() || catalogs.is_unavailable(name);
+        if rules.admit(name, credentials) && exists() {
+            Self::Pass
+        } else if reader.is_known() {
+            Self::Hide
+        } else {
+            Self::Deny(rules.denial(credentials))
+        }
+    }
+}
+
+fn is_error(response: &Response) -> bool {
+    response.status().is_client_error() || response.status().is_server_error()
+}
+
+/// The error for an absent catalog.
+fn absent(name: &str, catalogs: &Catalogs, reader: &Reader) -> Response {
+    Problem::unknown_catalog(name, catalogs, reader).into_response()
+}
+
+/// The response to a client that has proved nothing. A browser may ask for the `page` of
+/// GraphQL, which has a field for the token.
+fn respond(denied: Denied, page: Option<Response>) -> Response {
     let (status, text, challenge) = match denied {
         Denied::TokenMissing => (
             StatusCode::UNAUTHORIZED,
-            "a bearer token is needed",
+            "a bearer token is needed, or there is no such catalog",
             Some("Bearer realm=\"almanac\""),
         ),
         Denied::TokenInvalid => (
@@ -123,7 +167,7 @@ fn respond(catalog: &str, denied: Denied, page: Option<Response>) -> Response {
         // No header would help, so there is no challenge.
         Denied::CertificateMissing => (
             StatusCode::FORBIDDEN,
-            "a client certificate is needed",
+            "a client certificate is needed, or there is no such catalog",
             None,
         ),
     };

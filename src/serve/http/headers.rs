@@ -9,6 +9,8 @@ use futures_util::stream;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
+use crate::serve::http::options::PageOptions;
+
 /// `Retry-After` of a catalog that is not loaded, in seconds.
 pub(super) const RETRY_SECONDS: &str = "5";
 
@@ -22,6 +24,14 @@ pub(super) fn vary_by_accept(headers: &mut HeaderMap) {
     let accept = HeaderValue::from_static("Accept");
     if !headers.get_all(VARY).iter().any(|value| *value == accept) {
         headers.append(VARY, accept);
+    }
+}
+
+/// Tells caches that the response names the address under which it was asked for, unless
+/// the configuration has that.
+pub(super) fn vary_by_host(headers: &mut HeaderMap, options: &PageOptions) {
+    if options.url.is_none() {
+        headers.append(VARY, HeaderValue::from_static("Host, X-Forwarded-Proto"));
     }
 }
 

@@ -7,7 +7,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::name::CatalogName;
-use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, json as to_json};
 use crate::serve::http::queries::response::{Notes, QueryResponse};
 use crate::snapshot::{Catalog, Catalogs, Snapshot, Stale, State as CatalogState};
@@ -140,14 +139,7 @@ async fn one(request: QueryRequest) -> Response {
         .run_across(&LOOKUPS, &["fields"], move |query| {
             let name = wanted?;
             let found = query.catalogs.iter().find(|(one, _)| one.name == name);
-            let (catalog, snapshot) = found.ok_or_else(|| {
-                let names = query.catalogs.iter();
-                Problem::unknown(
-                    "catalog",
-                    name.as_str(),
-                    names.map(|(one, _)| one.name.as_str()),
-                )
-            })?;
+            let (catalog, snapshot) = found.ok_or_else(|| query.unknown_catalog(name.as_str()))?;
             Ok(QueryResponse::Object {
                 json: to_json(&CatalogRecord::of(catalog, snapshot.as_deref()))?,
                 fields: FIELDS,

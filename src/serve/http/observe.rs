@@ -9,6 +9,8 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use tokio::time::Instant;
 
+use crate::serve::http::content::{ALL, METAS};
+use crate::serve::http::graphql::GRAPHQL;
 use crate::serve::http::guard::CatalogRoute;
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::net::in_flight::InFlight;
@@ -25,6 +27,17 @@ const TIMED_OUT: HttpRejection = HttpRejection::Text(
     "the answer took too long, try again later",
 );
 
+/// The label of a route. Those of a catalog count for each catalog, so all that catalogd does
+/// not have share two.
+fn label(route: &str) -> &str {
+    match route {
+        ALL | METAS | GRAPHQL => route,
+        query if query.starts_with("/catalogs/{name}/api/v1/") => "/catalogs/{name}/api/v1/*",
+        page if page.starts_with("/catalogs/{name}") => "/catalogs/{name}/*",
+        other => other,
+    }
+}
+
 pub(super) async fn observe(
     State(catalogs): State<Catalogs>,
     request: Request,
@@ -34,7 +47,7 @@ pub(super) async fn observe(
     let in_flight: Option<Arc<InFlight>> = request.extensions().get().cloned();
     let peer: Option<Peer> = request.extensions().get().copied();
     let route = request.extensions().get::<MatchedPath>();
-    let route = route.map_or("unknown", MatchedPath::as_str).to_owned();
+    let route = label(route.map_or("unknown", MatchedPath::as_str)).to_owned();
     let (mut parts, body) = request.into_parts();
     let catalog_route = CatalogRoute::of(&mut parts).await;
     let request = Request::from_parts(parts, body);

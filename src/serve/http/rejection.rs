@@ -97,6 +97,10 @@ impl IntoResponse for HttpRejection {
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
         }
+        // catalogd omits it; RFC 9110 (section 15.5.6) requires it.
+        if let Self::Method(allowed) = self {
+            headers.insert(ALLOW, HeaderValue::from_static(allowed));
+        }
         response.extensions_mut().insert(self);
         response
     }
@@ -129,11 +133,8 @@ pub(super) async fn describe(request: Request, next: Next) -> Response {
     );
     if named || (own && unknown) {
         let rejection = response.extensions_mut().remove::<HttpRejection>();
-        // catalogd omits `Allow`, so only problems have it.
-        let allowed = match &rejection {
-            Some(HttpRejection::Method(allowed)) => Some(HeaderValue::from_static(allowed)),
-            _ => None,
-        };
+        // The problem does not know which methods the route has.
+        let allowed = response.headers().get(ALLOW).cloned();
         let problem = match rejection {
             Some(rejection) => rejection.problem(),
             None => Problem::plain(status, detail(status)),

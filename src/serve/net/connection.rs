@@ -27,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
 use crate::serve::metrics::count_ended;
+use crate::serve::net::date;
 use crate::serve::net::in_flight::{InFlight, InFlightBody, Permits, StreamExecutor};
 use crate::serve::net::limits::Limits;
 use crate::serve::net::listen::{Listener, Opened, Peer};
@@ -192,16 +193,17 @@ where
         let admitted = admit(&request, active.others);
         let handler = handler.clone();
         async move {
-            let permits = match admitted {
-                Ok(permits) => permits,
-                Err(response) => {
-                    let in_flight = InFlight::begin(active, Permits::default());
-                    return Ok(response.map(|body| in_flight.body(body)));
-                }
+            let (permits, rejected) = match admitted {
+                Ok(permits) => (permits, None),
+                Err(response) => (Permits::default(), Some(*response)),
             };
             // Not earlier: it has to run in the task of its stream.
             let in_flight = InFlight::begin(active, permits);
-            let response = handler.handle(request, peer, &in_flight).await;
+            let mut response = match rejected {
+                Some(response) => response,
+                None => handler.handle(request, peer, &in_flight).await,
+            };
+            date::set(response.headers_mut());
             Ok(response.map(|body| in_flight.body(body)))
         }
     })

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use http::{HeaderMap, HeaderValue};
 
 use crate::name::CatalogName;
-use crate::serve::access::{Access, Authorization, Credentials, Denied, count_denied};
+use crate::serve::access::{Access, Authorization, Credentials};
 use crate::serve::fields::header;
 use crate::serve::net::credential::{CredentialError, Followed};
 use crate::serve::net::listen::Peer;
@@ -115,7 +115,8 @@ impl Authorizer {
             }
             Some(Authorization::Basic { user, password }) => {
                 if let Some(users) = &self.users {
-                    caller.user = users.check(&user, &password).await?;
+                    let address = peer.map(|peer| peer.address.ip());
+                    caller.user = users.check(&user, &password, address).await?;
                 }
                 caller.secret = Some(password);
             }
@@ -137,42 +138,21 @@ impl Authorizer {
         }
         let rules = self.access.rules();
         if rules.restrict(name) {
-            return rules.check(name, caller.credentials()).is_ok();
+            return rules.admit(name, caller.credentials());
         }
         self.users.is_none() || caller.user
     }
 
     /// Whether the caller has valid credentials, or a token that was given for such.
     pub(super) fn knows(&self, caller: &Caller) -> bool {
-        let token = |secret: &[u8]| self.access.knows_token(secret);
         caller.user
-            || caller.certified
             || caller.grant.as_ref().is_some_and(|grant| grant.known)
-            || caller.secret.as_deref().is_some_and(token)
+            || self.access.rules().know(caller.credentials())
     }
 
-    /// The rejection of a caller who may not pull any of these catalogs. `name` is
-    /// the repository, and `here` the address of this registry.
-    pub(super) fn rejection(
-        &self,
-        caller: &Caller,
-        name: Option<&str>,
-        catalogs: &[CatalogName],
-        here: &str,
-    ) -> OciRejection {
-        for catalog in catalogs {
-            count_denied(catalog.as_str());
-        }
-        let rules = self.access.rules();
-        let needs_certificate = |catalog: &CatalogName| {
-            let decision = rules.check(catalog.as_str(), caller.credentials());
-            decision == Err(Denied::CertificateMissing)
-        };
-        // Others may not learn that the repository exists.
-        let may_learn = self.knows(caller) && !catalogs.is_empty();
-        if may_learn && catalogs.iter().all(needs_certificate) {
-            return OciRejection::Denied;
-        }
+    /// The rejection of a caller without valid credentials. `name` is the repository, and
+    /// `here` the address of this registry.
+    pub(super) fn unauthorized(&self, name: Option<&str>, here: &str) -> OciRejection {
         OciRejection::Unauthorized(self.challenge(name, here))
     }
 

@@ -2,7 +2,8 @@
 //! catalogs.
 //!
 //! `path` parses a request, `repository` finds its images, `content` sends
-//! manifests and blobs, `listing` lists, `authorizer` decides who may pull.
+//! manifests and blobs, `listing` lists, `authorizer` decides who may pull: `users` checks
+//! passwords in `turns`, `token` makes tokens.
 //! Nothing can be pushed. Responses are slices of stored files, byte for byte;
 //! `ingest` builds the images.
 
@@ -14,6 +15,7 @@ mod registry;
 mod rejection;
 mod repository;
 mod token;
+mod turns;
 mod users;
 
 pub use authorizer::{Authorizer, AuthorizerSettings, Flow, OpenedAuthorizer};

@@ -1,6 +1,7 @@
 //! The registry: the routes below `/v2/`. It parses a request's credentials, finds its
 //! repository, responds, counts and logs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -16,6 +17,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::name::CatalogName;
+use crate::serve::access::count_denied;
 use crate::serve::fields::{header, origin};
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
@@ -104,7 +106,7 @@ impl Registry {
         let (name, namespace) = match &parsed {
             OciRequest::Ping => {
                 if !self.tells(&caller) && !caller.has_token() {
-                    return Err(self.authorizer.rejection(&caller, None, &[], &here));
+                    return Err(self.authorizer.unauthorized(None, &here));
                 }
                 return Ok(listing::document(method, HeaderMap::new(), &json!({})));
             }
@@ -115,7 +117,7 @@ impl Registry {
                 };
                 let names: Vec<_> = names.filter(admits).map(|(name, _)| name).collect();
                 if names.is_empty() && !self.tells(&caller) {
-                    return Err(self.authorizer.rejection(&caller, None, &[], &here));
+                    return Err(self.authorizer.unauthorized(None, &here));
                 }
                 return listing::repositories(&names, &parameters, method);
             }
@@ -127,8 +129,7 @@ impl Registry {
             | OciRequest::Tags(name)
             | OciRequest::Referrers(name, _) => (name, Self::namespace(&parameters, &here)),
         };
-        let mut repository = self.repository(name, namespace, &caller, &here)?;
-        repository.retain(|catalog| self.authorizer.admits(&caller, name, catalog));
+        let repository = self.repository(name, namespace, &caller, &here)?;
         let answer = Self::of_repository(&parsed, &repository, &parameters, request);
         let mut response = answer.await?;
         if let Some(namespace) = namespace {
@@ -138,7 +139,8 @@ impl Registry {
         Ok(response)
     }
 
-    /// The repository of a name, if the caller may pull anything from it.
+    /// The part of a repository that the caller may pull. A repository without such a part
+    /// is answered like one that does not exist.
     fn repository(
         &self,
         name: &str,
@@ -146,23 +148,23 @@ impl Registry {
         caller: &Caller,
         here: &str,
     ) -> Result<Repository, OciRejection> {
-        let found = Repository::find(&self.images, name, namespace);
-        let catalogs: Vec<CatalogName> = match &found {
-            Some(repository) => repository.catalogs().cloned().collect(),
-            None => Vec::new(),
-        };
-        let admits = |catalog| self.authorizer.admits(caller, name, catalog);
-        match found {
-            Some(found) if catalogs.iter().any(admits) => Ok(found),
-            Some(_) => Err(self
-                .authorizer
-                .rejection(caller, Some(name), &catalogs, here)),
-            None if !self.tells(caller) => {
-                // Unknown callers learn nothing about which repositories exist.
-                Err(self.authorizer.rejection(caller, Some(name), &[], here))
+        if let Some(mut found) = Repository::find(&self.images, name, namespace) {
+            let admits = |catalog: &CatalogName| self.authorizer.admits(caller, name, catalog);
+            if found.catalogs().any(admits) {
+                found.retain(admits);
+                return Ok(found);
             }
-            None => Err(OciRejection::UnknownName(name.to_owned())),
+            for catalog in found.catalogs() {
+                count_denied(catalog.as_str());
+            }
         }
+        if !self.tells(caller) {
+            return Err(self.authorizer.unauthorized(Some(name), here));
+        }
+        Err(OciRejection::UnknownName {
+            name: name.to_owned(),
+            restricted: self.authorizer.requires_any(),
+        })
     }
 
     /// Whether the caller may know which repositories exist.
@@ -261,7 +263,11 @@ impl Registry {
             if let Some(repository) = Repository::find(&self.images, name, None) {
                 let catalogs = repository.catalogs();
                 let good = catalogs.filter(|one| self.authorizer.admits(caller, name, one));
-                granted.insert(name.to_owned(), good.map(ToString::to_string).collect());
+                let good: BTreeSet<String> = good.map(ToString::to_string).collect();
+                // The token can be read: it lists no repository that may not be pulled.
+                if !good.is_empty() {
+                    granted.insert(name.to_owned(), good);
+                }
             }
         }
         let token = self.authorizer.token(granted, caller)?;

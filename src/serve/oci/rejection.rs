@@ -19,8 +19,13 @@ pub(super) enum OciRejection {
     Method,
     /// A malformed name of a repository.
     Name,
-    /// An unknown repository.
-    UnknownName(String),
+    /// A repository that does not exist or that the caller may not pull.
+    UnknownName {
+        /// Its name.
+        name: String,
+        /// Whether other credentials may pull more.
+        restricted: bool,
+    },
     /// A malformed digest.
     Digest(String),
     /// An unknown manifest.
@@ -39,8 +44,6 @@ pub(super) enum OciRejection {
     Damaged(Digest),
     /// Credentials are missing or invalid; with the challenge.
     Unauthorized(HeaderValue),
-    /// No credentials in a header would grant access.
-    Denied,
     /// Too many passwords are being checked.
     TooMany,
     /// A defect of almanac, which the log describes.
@@ -51,7 +54,7 @@ impl OciRejection {
     /// The status, and the code of the specification.
     fn code(&self) -> (StatusCode, &'static str) {
         match self {
-            Self::Path | Self::UnknownName(_) => (StatusCode::NOT_FOUND, "NAME_UNKNOWN"),
+            Self::Path | Self::UnknownName { .. } => (StatusCode::NOT_FOUND, "NAME_UNKNOWN"),
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "UNSUPPORTED"),
             Self::Name => (StatusCode::BAD_REQUEST, "NAME_INVALID"),
             Self::Digest(_) => (StatusCode::BAD_REQUEST, "DIGEST_INVALID"),
@@ -63,7 +66,6 @@ impl OciRejection {
             Self::Range(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "RANGE_INVALID"),
             Self::NotMade | Self::Damaged(_) => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
             Self::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "UNAUTHORIZED"),
-            Self::Denied => (StatusCode::FORBIDDEN, "DENIED"),
             Self::TooMany => (StatusCode::TOO_MANY_REQUESTS, "TOOMANYREQUESTS"),
             Self::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN"),
         }
@@ -76,7 +78,14 @@ impl OciRejection {
             }
             Self::Method => "catalogs can be pulled from here and nothing can be pushed or deleted",
             Self::Name => "this is no name of a repository",
-            Self::UnknownName(name) => return format!("there is no repository {name:?}"),
+            Self::UnknownName { name, restricted } => {
+                let end = if *restricted {
+                    " that these credentials may pull"
+                } else {
+                    ""
+                };
+                return format!("there is no repository {name:?}{end}");
+            }
             Self::Digest(text) => {
                 return format!(
                     "{text:?} is no digest: sha256: and 64 lower-case hexadecimal digits are"
@@ -99,7 +108,6 @@ impl OciRejection {
                 return format!("{digest} is damaged in the store, and is being rebuilt");
             }
             Self::Unauthorized(_) => "credentials are needed, or these are not valid",
-            Self::Denied => "a client certificate is needed",
             Self::TooMany => "too many passwords are being checked",
             Self::Failed => "almanac failed; its log has the reason",
         };

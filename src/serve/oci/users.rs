@@ -1,19 +1,23 @@
 //! Users and passwords, as `htpasswd -B` writes them.
 
 use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use quick_cache::sync::Cache;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::serve::net::credential::{CredentialError, Followed, lines};
 use crate::serve::oci::rejection::OciRejection;
+use crate::serve::oci::turns::Turns;
 
 /// The accepted costs of hashes: each step doubles the time.
-const COSTS: std::ops::RangeInclusive<u32> = 4..=15;
+const COSTS: RangeInclusive<u32> = 4..=15;
 /// How many passwords are checked at once: each occupies a core for a while.
 const CHECKS: usize = 2;
 /// How long a check may wait for others.
@@ -23,19 +27,28 @@ const WAIT: Duration = Duration::from_secs(10);
 const CACHED: usize = 1024;
 /// The longest password, in bytes. bcrypt ignores all after 72 bytes.
 const MAX_PASSWORD: usize = 1024;
-/// A hash that no known password has. It is checked for unknown users, so that they
-/// take as long as others.
-const NOBODY: &str = "$2y$10$abcdefghijklmnopqrstuu5p1mCFKYvXq9qbYcG2V8s4xkG5mJm7y";
+/// Salt and hash of no known password.
+const NOBODY: &str = "abcdefghijklmnopqrstuu5p1mCFKYvXq9qbYcG2V8s4xkG5mJm7y";
 
-/// The users in the files, each with the hash of the password.
+/// The users in the files.
 #[derive(Default)]
-pub struct Users(BTreeMap<String, String>);
+pub struct Users {
+    passwords: BTreeMap<String, Password>,
+    /// The highest cost of their hashes.
+    highest: u32,
+}
+
+/// The password of a user.
+struct Password {
+    hash: String,
+    cost: u32,
+}
 
 /// Checks passwords. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Checker {
     users: watch::Receiver<Arc<Users>>,
-    checks: Arc<Semaphore>,
+    turns: Turns,
     /// Digests of valid users and passwords.
     valid: Arc<Cache<[u8; 32], ()>>,
 }
@@ -48,45 +61,51 @@ impl Checker {
         let (files, users) = Followed::open("users", "distribution", paths, build)?;
         let checker = Self {
             users,
-            checks: Arc::new(Semaphore::new(CHECKS)),
+            turns: Turns::new(CHECKS),
             valid: Arc::new(Cache::new(CACHED)),
         };
         Ok((checker, files))
     }
 
-    /// Whether this is the password of the user.
-    pub(super) async fn check(&self, user: &str, password: &[u8]) -> Result<bool, OciRejection> {
+    /// Whether this is the password of the user, as a client at this address says.
+    pub(super) async fn check(
+        &self,
+        user: &str,
+        password: &[u8],
+        peer: Option<IpAddr>,
+    ) -> Result<bool, OciRejection> {
         if password.len() > MAX_PASSWORD {
             return Ok(false);
         }
-        let known = self.users.borrow().0.get(user).cloned();
-        let exists = known.is_some();
-        let hash = known.unwrap_or_else(|| NOBODY.to_owned());
-        let pair: [u8; 32] = {
+        let users = Arc::clone(&self.users.borrow());
+        let pair = users.passwords.get(user).map(|known| {
             // With the hash, so that a new password invalidates the entry.
             let mut digest = Sha256::new();
-            for part in [hash.as_bytes(), user.as_bytes(), password] {
+            for part in [known.hash.as_bytes(), user.as_bytes(), password] {
                 digest.update((part.len() as u64).to_be_bytes());
                 digest.update(part);
             }
-            digest.finalize().into()
-        };
-        if exists && self.valid.get(&pair).is_some() {
+            <[u8; 32]>::from(digest.finalize())
+        });
+        let is_valid = || pair.is_some_and(|pair| self.valid.get(&pair).is_some());
+        if is_valid() {
             return Ok(true);
         }
-        let permit = Arc::clone(&self.checks).acquire_owned();
-        let permit = tokio::time::timeout(WAIT, permit).await;
-        let permit = permit.map_err(|_| OciRejection::TooMany)?;
-        let password = password.to_vec();
+        let turn = tokio::time::timeout(WAIT, self.turns.take(peer)).await;
+        let turn = turn.map_err(|_| OciRejection::TooMany)?;
+        // Another request of this client may have had its turn before.
+        if is_valid() {
+            return Ok(true);
+        }
+        let (user, password) = (user.to_owned(), password.to_vec());
         let checked = tokio::task::spawn_blocking(move || {
             // Kept here: the check continues if the client disconnects.
-            let _permit = permit;
-            // The hash was parsed when it was read, so an error is a mismatch.
-            bcrypt::verify(password, &hash).unwrap_or(false)
+            let _turn = turn;
+            users.check(&user, &password)
         });
         // A check that panics did not succeed.
-        let valid = exists && checked.await.unwrap_or(false);
-        if valid {
+        let valid = checked.await.unwrap_or(false);
+        if let Some(pair) = pair.filter(|_| valid) {
             self.valid.insert(pair, ());
         }
         Ok(valid)
@@ -98,16 +117,53 @@ impl Users {
     fn read(paths: &[PathBuf], contents: &[Vec<u8>]) -> Result<Self, CredentialError> {
         let lines = lines(paths, contents);
         let users = lines.map(|(path, number, line)| user(path, number, line));
-        Ok(Self(users.collect::<Result<_, _>>()?))
+        let passwords: BTreeMap<String, Password> = users.collect::<Result<_, _>>()?;
+        let costs = passwords.values().map(|password| password.cost);
+        Ok(Self {
+            highest: costs.max().unwrap_or(*COSTS.start()),
+            passwords,
+        })
+    }
+
+    /// Whether this is the password of the user. A wrong answer takes the time of the
+    /// highest cost, whether the user exists or not and whatever the cost of its hash is.
+    fn check(&self, user: &str, password: &[u8]) -> bool {
+        let known = self.passwords.get(user);
+        // The hash was parsed when it was read, so an error is a mismatch.
+        let matches = |hash: &str| black_box(bcrypt::verify(password, hash).unwrap_or(false));
+        if known.is_some_and(|known| matches(&known.hash)) {
+            return true;
+        }
+        for cost in self.padding(known) {
+            matches(&of_nobody(cost));
+        }
+        false
+    }
+
+    /// The costs of hashes that are made after a wrong password. Each step of a cost doubles
+    /// the time, so one hash of each cost from that of the user to the highest but one sums
+    /// up to the highest together with that of the user.
+    fn padding(&self, known: Option<&Password>) -> RangeInclusive<u32> {
+        match known {
+            Some(known) => known.cost..=self.highest - 1,
+            None => self.highest..=self.highest,
+        }
     }
 }
 
-fn user(path: &Path, line: usize, text: &[u8]) -> Result<(String, String), CredentialError> {
+/// A hash that no known password has.
+fn of_nobody(cost: u32) -> String {
+    format!("$2y${cost:02}${NOBODY}")
+}
+
+fn user(path: &Path, line: usize, text: &[u8]) -> Result<(String, Password), CredentialError> {
     let read = || {
         let (user, hash) = std::str::from_utf8(text).ok()?.split_once(':')?;
         let parts: bcrypt::HashParts = hash.parse().ok()?;
-        let good = !user.is_empty() && COSTS.contains(&parts.get_cost());
-        good.then(|| (user.to_owned(), hash.to_owned()))
+        let cost = parts.get_cost();
+        let good = !user.is_empty() && COSTS.contains(&cost);
+        let hash = hash.to_owned();
+        good.then(|| (user.to_owned(), Password { hash, cost }))
     };
     read().ok_or_else(|| CredentialError::Line {
         path: path.to_owned(),
@@ -120,25 +176,103 @@ fn user(path: &Path, line: usize, text: &[u8]) -> Result<(String, String), Crede
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn only_the_right_password_is_valid() {
+    fn checker(users: &[(&str, u32)]) -> Checker {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("users");
-        let hash = bcrypt::hash("s3cret", 4).unwrap();
-        std::fs::write(&path, format!("# ours\n\nann:{hash}\n")).unwrap();
-        let (checker, _files) = Checker::open(vec![path]).unwrap();
+        let lines = users.iter().map(|(user, cost)| {
+            let hash = bcrypt::hash("s3cret", *cost).unwrap();
+            format!("{user}:{hash}\n")
+        });
+        std::fs::write(&path, format!("# ours\n\n{}", lines.collect::<String>())).unwrap();
+        Checker::open(vec![path]).unwrap().0
+    }
+
+    #[tokio::test]
+    async fn only_the_right_password_is_valid() {
+        let checker = checker(&[("ann", 4), ("eve", 5)]);
         for _ in 0..2 {
-            assert!(checker.check("ann", b"s3cret").await.unwrap());
+            for user in ["ann", "eve"] {
+                assert!(checker.check(user, b"s3cret", None).await.unwrap());
+            }
         }
         for (user, password) in [("ann", "s3cre"), ("bob", "s3cret"), ("", "")] {
-            let good = checker.check(user, password.as_bytes()).await.unwrap();
-            assert!(!good, "{user}");
+            let good = checker.check(user, password.as_bytes(), None).await;
+            assert!(!good.unwrap(), "{user}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_of_a_wrong_login_shows_no_user() {
+        // A cost of 7 takes 8 times as long as one of 4.
+        for users in [&[("ann", 4)][..], &[("ann", 4), ("eve", 7)]] {
+            let checker = checker(users);
+            let mut times = Vec::new();
+            for user in ["ann", "eve", "nobody"] {
+                let mut least = Duration::MAX;
+                for _ in 0..5 {
+                    let began = std::time::Instant::now();
+                    assert!(!checker.check(user, b"wrong", None).await.unwrap());
+                    least = least.min(began.elapsed());
+                }
+                times.push(least);
+            }
+            let (least, most) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+            assert!(*most < *least * 3, "{times:?}");
         }
     }
 
     #[test]
-    fn the_hash_for_unknown_users_can_be_checked() {
-        assert!(!bcrypt::verify("", NOBODY).unwrap());
+    fn a_wrong_password_costs_as_much_as_the_highest_hash() {
+        let users = ["ann", "eve", "joe"].map(str::to_owned);
+        let passwords = users.into_iter().zip([4, 10, 15]).map(|(user, cost)| {
+            let hash = String::new();
+            (user, Password { hash, cost })
+        });
+        let users = Users {
+            passwords: passwords.collect(),
+            highest: 15,
+        };
+        for user in ["ann", "eve", "joe", "nobody"] {
+            let known = users.passwords.get(user);
+            let own = known.map_or(0, |known| 1 << known.cost);
+            let padding: u32 = users.padding(known).map(|cost| 1 << cost).sum();
+            assert_eq!(own + padding, 1 << 15, "{user}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn many_wrong_logins_of_a_peer_delay_no_other_peer() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        const MANY: usize = 60;
+        let checker = checker(&[("ann", 6)]);
+        let peer = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
+        let done = Arc::new(AtomicUsize::new(0));
+        let mut flood = tokio::task::JoinSet::new();
+        for _ in 0..MANY {
+            let (checker, done) = (checker.clone(), Arc::clone(&done));
+            flood.spawn(async move {
+                let answer = checker.check("ann", b"wrong", peer(1)).await;
+                done.fetch_add(1, Ordering::SeqCst);
+                answer.unwrap()
+            });
+        }
+        // All of them wait before.
+        while done.load(Ordering::SeqCst) < 2 {
+            tokio::task::yield_now().await;
+        }
+        assert!(checker.check("ann", b"s3cret", peer(2)).await.unwrap());
+        let done = done.load(Ordering::SeqCst);
+        assert!(done < MANY / 2, "{done} of {MANY} wrong logins came first");
+        assert!(flood.join_all().await.iter().all(|valid| !valid));
+    }
+
+    #[test]
+    fn the_hashes_for_unknown_users_can_be_checked() {
+        for cost in COSTS {
+            let parts: bcrypt::HashParts = of_nobody(cost).parse().unwrap();
+            assert_eq!(parts.get_cost(), cost);
+        }
+        assert!(!bcrypt::verify("", &of_nobody(4)).unwrap());
     }
 
     #[test]

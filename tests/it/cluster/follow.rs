@@ -94,6 +94,41 @@ fn the_announced_digest_is_served_and_the_next_one_in_its_place() {
 }
 
 #[test]
+fn an_unavailable_catalog_is_answered_as_such_and_not_as_an_unknown_one() {
+    let (upstream, api) = announced("a", "first");
+    let tag = upstream.reference(REPOSITORY, "latest");
+    let mut off = cluster_catalog("off", &tag);
+    off["spec"]["availabilityMode"] = "Unavailable".into();
+    api.put(CATALOGS, off);
+    let mut almanac = Almanac::start(&config(&api));
+    almanac.until_names(&["a"]);
+    until_all(&mut almanac, "a", 200);
+    let said = "catalog off is set unavailable by the availabilityMode of its ClusterCatalog";
+    for path in [
+        "/catalogs/off/api/v1/all",
+        "/catalogs/off/api/v1/packages",
+        "/catalogs/off",
+        "/catalogs/off/problems",
+    ] {
+        let reply = almanac.http(path);
+        assert_eq!(reply.status, 404, "{path}");
+        assert!(reply.text().contains(said), "{path}: {}", reply.text());
+    }
+    // Not the only other catalog.
+    let refused = almanac.packages("off").unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
+    assert_eq!(refused.message(), "catalog \"off\" is set unavailable");
+    // Once it is deleted, it is unknown.
+    api.delete(CATALOGS, "off");
+    let begin = Instant::now();
+    while almanac.all("off").text().contains(said) {
+        assert!(begin.elapsed() < PATIENCE);
+        thread::sleep(STEP);
+    }
+    assert!(almanac.all("off").text().contains("there is no catalog"));
+}
+
+#[test]
 fn a_digest_that_cannot_be_pulled_is_503_over_http_and_the_last_one_over_grpc() {
     let (upstream, api) = announced("a", "first");
     let mut almanac = Almanac::start(&config(&api));

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use almanac::ingest::{self, OnInvalid};
+use almanac::serve::access::Access;
 use almanac::serve::{self, Limits, grpc};
 use almanac::snapshot::{Catalogs, Publisher, Routing, Snapshot};
 use almanac::store::Store;
@@ -39,7 +40,7 @@ impl InProcess {
         let name = "catalog".parse().unwrap();
         let (catalogs, mut publishers) = Catalogs::new([(name, Routing::default())], None);
         let (draining, drained) = watch::channel(false);
-        let service = grpc::Service::new(catalogs, limits, drained).unwrap();
+        let service = grpc::Service::new(catalogs, Access::default(), limits, drained).unwrap();
         let any = "127.0.0.1:0".parse().unwrap();
         let listener = serve::bind("grpc", any).await.unwrap();
         let inside = Self {

@@ -103,6 +103,34 @@ fn feeds_and_commands_have_the_address_of_the_settings() {
 }
 
 #[test]
+fn answers_with_the_address_of_the_request_vary_by_it() {
+    let folder = tempfile::tempdir().unwrap();
+    Catalog::small().write_to(folder.path(), Format::JsonLines);
+    let source = catalog("small", &format!("file:{}", folder.path().display()));
+    for (pages, wanted) in [
+        ("", true),
+        ("[pages]\nurl = \"https://almanac.example.com\"\n", false),
+    ] {
+        let mut almanac = Almanac::start(&format!("{source}{pages}"));
+        almanac.until("small", "a revision", |status| status["state"] == "serving");
+        let address = almanac.program.address("http");
+        for path in [
+            "/",
+            "/catalogs/small/changes.atom",
+            "/catalogs/small/packages/etcd/history.atom",
+            "/opensearch.xml",
+            "/api/v1/mirror?pick=small/etcd&format=image-set",
+        ] {
+            let reply = http::ask(address, "GET", path, &BROWSER, b"").unwrap();
+            assert_eq!(reply.status, 200, "{path}");
+            let mut vary = reply.headers.iter().filter(|(name, _)| name == "vary");
+            let varies = vary.any(|(_, value)| value.contains("Host"));
+            assert_eq!(varies, wanted, "{path} {pages}");
+        }
+    }
+}
+
+#[test]
 fn a_comparison_is_a_table_and_a_file() {
     let folders = Folders::of("a", &Catalog::one("crane")).catalog("b", &Catalog::one("hook"));
     let served = Served::catalogs(&folders);

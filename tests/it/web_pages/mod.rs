@@ -283,7 +283,10 @@ fn an_error_is_a_page_for_browsers_and_a_problem_for_programs() {
     assert_eq!(longer.header("location"), Some("/search?q=ferry"));
     assert_eq!(longer.header("vary"), Some("Accept"));
     let post = served.ask("POST", "/search", &BROWSER);
-    assert_eq!(post.status, 405);
+    assert_eq!(
+        (post.status, post.header("allow")),
+        (405, Some("GET, HEAD"))
+    );
 }
 
 #[test]

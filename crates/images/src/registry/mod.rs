@@ -5,6 +5,7 @@ mod blob;
 mod certificates;
 mod challenge;
 mod client;
+mod clock;
 mod http_clients;
 pub(crate) mod message;
 mod outside;

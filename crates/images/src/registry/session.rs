@@ -14,6 +14,7 @@ use crate::credentials::AuthFiles;
 use crate::error::Error;
 use crate::reference::Reference;
 use crate::registry::challenge;
+use crate::registry::clock::Clock;
 use crate::registry::request_limits::{HostLimit, RequestLimits};
 use crate::registry::response::{is_ok, retry_after, status_error};
 use crate::registry::retry::Retries;
@@ -30,6 +31,7 @@ pub(super) struct Session {
     authorizer: Authorizer,
     limits: RequestLimits,
     attempts: NonZeroU32,
+    clock: Clock,
     manifest_timeout: Duration,
 }
 
@@ -46,6 +48,7 @@ impl Session {
             transport,
             limits: RequestLimits::new(settings.requests_per_host),
             attempts: settings.attempts,
+            clock: Clock::default(),
             manifest_timeout: settings.manifest_timeout,
         })
     }
@@ -171,7 +174,10 @@ impl Session {
             form: None,
             is_configured: false,
         };
+        let asked = SystemTime::now();
         let note_pause = |response: Response| {
+            let host = response.url().host_str().unwrap_or_default();
+            self.clock.compare(host, response.headers(), asked);
             if asks_all_to_wait(response.status())
                 && same_origin(url, response.url())
                 && let Some(wait) = retry_after(response.headers(), SystemTime::now())

@@ -20,10 +20,19 @@ pub(super) use page::respond as page;
 /// The route.
 pub(super) const GRAPHQL: &str = "/catalogs/{name}/api/v1/graphql";
 
-/// Whether a browser asks for the page.
-pub(super) fn wants_page(parts: &Parts) -> bool {
+/// Whether a request has a query.
+pub(super) fn is_query(parts: &Parts) -> bool {
+    is_of_route(parts) && parts.method == Method::POST
+}
+
+fn is_of_route(parts: &Parts) -> bool {
     let route = parts.extensions.get::<MatchedPath>();
     route.is_some_and(|route| route.as_str() == GRAPHQL)
+}
+
+/// Whether a browser asks for the page.
+pub(super) fn wants_page(parts: &Parts) -> bool {
+    is_of_route(parts)
         && matches!(parts.method, Method::GET | Method::HEAD)
         && accepts_named(&parts.headers, "text/html")
 }

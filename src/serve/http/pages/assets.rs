@@ -4,12 +4,15 @@
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
+use axum::Extension;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::header::CACHE_CONTROL;
 use http::{HeaderMap, HeaderValue, Method};
 
+use crate::serve::http::headers::vary_by_host;
+use crate::serve::http::options::PageOptions;
 use crate::serve::http::pages::text::short;
 use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::Problem;
@@ -86,7 +89,12 @@ pub(super) async fn robots(method: Method, headers: HeaderMap) -> Response {
 }
 
 /// Describes the search to browsers, which want a whole address.
-pub(super) async fn opensearch(origin: Origin, method: Method, headers: HeaderMap) -> Response {
+pub(super) async fn opensearch(
+    origin: Origin,
+    options: Option<Extension<PageOptions>>,
+    method: Method,
+    headers: HeaderMap,
+) -> Response {
     let text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
         <OpenSearchDescription xmlns=\"http://a9.com/-/spec/opensearch/1.1/\">\n\
@@ -97,14 +105,18 @@ pub(super) async fn opensearch(origin: Origin, method: Method, headers: HeaderMa
         origin.0
     );
     let media_type = "application/opensearchdescription+xml";
-    send(text.into(), media_type, &method, &headers)
+    let mut response = send(text.into(), media_type, &method, &headers);
+    let options = options.map(|Extension(options)| options);
+    vary_by_host(response.headers_mut(), &options.unwrap_or_default());
+    response
 }
 
 fn send(bytes: Bytes, media_type: &'static str, method: &Method, headers: &HeaderMap) -> Response {
     static STARTED: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
     let response = QueryResponse::Text { bytes, media_type };
-    let sent = ResponseContext::of(method, headers)
-        .and_then(|context| context.send(response, &Parameters::default(), Some(*STARTED)));
+    let sent = ResponseContext::of(method, headers).and_then(|context| {
+        context.send(response, &Parameters::default(), Some((*STARTED).into()))
+    });
     sent.unwrap_or_else(Problem::into_response)
 }
 

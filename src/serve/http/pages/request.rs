@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::name::CatalogName;
+use crate::serve::http::headers::vary_by_host;
 use crate::serve::http::pages::frame::{Around, Page, render};
 use crate::serve::http::pages::policy::{HTML, OfPage};
 use crate::serve::http::problem_count::problem_count;
@@ -140,7 +141,10 @@ pub(super) async fn respond(pool: &WorkerPool, request: PageRequest, work: Work)
             media_type: HTML,
         })
     };
+    let options = query.site.options.clone();
     let mut response = across::respond(pool, query, context, Box::new(work)).await;
+    // The footer has a command with the address.
+    vary_by_host(response.headers_mut(), &options);
     response.extensions_mut().insert(OfPage);
     response
 }

@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::answers::changes::{Change, FeedEntry, Kind, changes, counts, feed};
 use crate::answers::outline::Outline;
+use crate::serve::http::headers::vary_by_host;
 use crate::serve::http::queries::parameters::Content;
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::recorded::{Reading, Wanted};
@@ -122,7 +123,8 @@ pub(super) async fn differences(request: QueryRequest) -> Response {
 
 /// The last updates as an Atom feed.
 pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) -> Response {
-    let pages = request.site.options.enabled;
+    let options = request.site.options.clone();
+    let pages = options.enabled;
     let work = move |query: &ParsedQuery, reading: &Reading| {
         let of_path = Some(query.path("package")).filter(|name| !name.is_empty());
         let package = of_path.or_else(|| query.parameters.get("package"));
@@ -175,7 +177,9 @@ pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) 
             media_type: "application/atom+xml; charset=utf-8",
         })
     };
-    answer(request, &["package"], work).await
+    let mut response = answer(request, &["package"], work).await;
+    vary_by_host(response.headers_mut(), &options);
+    response
 }
 
 /// Reads the history and makes the response on a worker.

@@ -110,5 +110,9 @@ async fn openapi(method: Method, headers: HeaderMap) -> Result<Response, Problem
         bytes: Bytes::from_static(include_bytes!("openapi.json")),
         media_type: "application/json",
     };
-    ResponseContext::of(&method, &headers)?.send(response, &Parameters::default(), Some(*STARTED))
+    ResponseContext::of(&method, &headers)?.send(
+        response,
+        &Parameters::default(),
+        Some((*STARTED).into()),
+    )
 }

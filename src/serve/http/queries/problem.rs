@@ -142,23 +142,30 @@ impl Problem {
         Self::new(status, "invalid-catalog-name", detail)
     }
 
-    /// A catalog that is not configured, or not named by the cluster yet. Only catalogs
-    /// that the client may read are named.
-    pub(crate) fn unknown_catalog(
-        name: &CatalogName,
-        catalogs: &Catalogs,
-        reader: &Reader,
-    ) -> Self {
+    /// A catalog that the client cannot read: it is not configured, set unavailable, or not
+    /// named by the cluster yet. One that the client may not read is not there for it, and
+    /// only catalogs that it may read are named.
+    pub(crate) fn unknown_catalog(name: &str, catalogs: &Catalogs, reader: &Reader) -> Self {
+        if reader
+            .find(catalogs, name)
+            .is_some_and(|catalog| catalog.routing.withheld)
+        {
+            return Self::withheld(name, "in almanac's configuration");
+        }
+        if catalogs.is_unavailable(name) && reader.may_know(name) {
+            let by = "by the availabilityMode of its ClusterCatalog";
+            return Self::withheld(name, by);
+        }
         if catalogs.awaits_cluster() {
             return Self::cluster_not_known();
         }
         let readable = reader.catalogs(catalogs);
         let names = readable.iter().map(|catalog| catalog.name.as_str());
-        Self::unknown("catalog", name.as_str(), names)
+        Self::unknown("catalog", name, names)
     }
 
     /// A name that may be one of the cluster's catalogs, which are not known yet.
-    pub(crate) fn cluster_not_known() -> Self {
+    fn cluster_not_known() -> Self {
         let detail = format!(
             "the catalogs of the cluster are not known yet; try again in {RETRY_SECONDS} seconds"
         );
@@ -166,8 +173,8 @@ impl Problem {
     }
 
     /// A catalog that is set unavailable.
-    pub(crate) fn withheld(name: &CatalogName) -> Self {
-        let detail = format!("catalog {name} is set unavailable in almanac's configuration");
+    fn withheld(name: &str, by: &str) -> Self {
+        let detail = format!("catalog {name} is set unavailable {by}");
         Self::new(StatusCode::NOT_FOUND, "unavailable-catalog", detail)
     }
 

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
-use std::time::SystemTime;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::response::{IntoResponse as _, Response};
@@ -22,7 +21,7 @@ use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::serve::net::listen::Peer;
 use crate::serve::worker_pool::WorkerPool;
-use crate::snapshot::{Catalogs, Snapshot};
+use crate::snapshot::{Catalogs, Modified, Snapshot};
 
 /// Workers for look-ups. They do not wait for queries over a whole catalog.
 pub(in crate::serve::http) static LOOKUPS: LazyLock<WorkerPool> =
@@ -160,7 +159,7 @@ impl QueryRequest {
             Ok(parsed) => parsed,
             Err(problem) => return problem.into_response(),
         };
-        let modified = Some(query.snapshot.revision().modified);
+        let modified = Some(query.snapshot.modified());
         let found = match find(&query) {
             Ok(found) => found,
             Err(problem) => return problem.into_response(),
@@ -180,7 +179,7 @@ impl QueryRequest {
     ) -> Response {
         match self.parse(known) {
             Ok((query, context)) => {
-                let modified = Some(query.snapshot.revision().modified);
+                let modified = Some(query.snapshot.modified());
                 respond_dated(pool, query, context, modified, work).await
             }
             Err(problem) => problem.into_response(),
@@ -224,13 +223,9 @@ impl QueryRequest {
     ) -> Result<(ParsedQuery, ResponseContext), Problem> {
         let parameters = Parameters::read(&self.query, known, self.repeated)?;
         let name = self.catalog()?;
-        let catalog = self
-            .catalogs
-            .get(name.as_str())
-            .ok_or_else(|| Problem::unknown_catalog(&name, &self.catalogs, &self.reader))?;
-        if catalog.routing.withheld {
-            return Err(Problem::withheld(&name));
-        }
+        let unknown = || Problem::unknown_catalog(name.as_str(), &self.catalogs, &self.reader);
+        let found = self.reader.catalog(&self.catalogs, name.as_str());
+        let catalog = found.ok_or_else(unknown)?;
         let snapshot = catalog
             .snapshot()
             .ok_or_else(|| Problem::without_content(&catalog))?;
@@ -284,7 +279,7 @@ pub(super) async fn respond_dated(
     pool: &WorkerPool,
     query: ParsedQuery,
     context: ResponseContext,
-    modified: Option<SystemTime>,
+    modified: Option<Modified>,
     work: Work<ParsedQuery>,
 ) -> Response {
     let working = move || {

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::time::SystemTime;
 
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
@@ -25,6 +24,7 @@ use crate::serve::http::queries::parameters::{Page, Parameters};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::memory_budget;
 use crate::serve::net::body::Slices;
+use crate::snapshot::Modified;
 
 /// Up to this size, a plain response is made in less time than another thread takes to
 /// wake up. In bytes.
@@ -152,7 +152,7 @@ impl ResponseContext {
         &self,
         response: QueryResponse,
         parameters: &Parameters,
-        modified: Option<SystemTime>,
+        modified: Option<Modified>,
     ) -> Result<Response, Problem> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -218,7 +218,7 @@ impl ResponseContext {
         &self,
         body: Bytes,
         mut headers: HeaderMap,
-        modified: Option<SystemTime>,
+        modified: Option<Modified>,
         gzip: bool,
     ) -> Result<Response, Problem> {
         let validators = Validators::of_bytes(&body, modified, gzip);

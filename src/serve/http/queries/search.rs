@@ -39,7 +39,7 @@ pub(super) async fn list(request: QueryRequest) -> Response {
                 }
                 Ok(response)
             };
-            let modified = Some(query.snapshot.revision().modified);
+            let modified = Some(query.snapshot.modified());
             respond_dated(&LOOKUPS, query, context, modified, Box::new(page)).await
         }
         Err(problem) => problem.into_response(),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::answers::images::{Form, MirrorSet, Mirrors};
 use crate::answers::rest::install::documents;
+use crate::serve::http::headers::vary_by_host;
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::history::image;
 use crate::serve::http::queries::problem::{Problem, cut};
@@ -421,7 +422,10 @@ fn selected(
 pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["pick", "dependencies", "to", "format", "fields"];
     let request = request.repeating(&["pick"]);
-    request.run_across(&SCANS, KNOWN, work).await
+    let options = request.site.options.clone();
+    let mut response = request.run_across(&SCANS, KNOWN, work).await;
+    vary_by_host(response.headers_mut(), &options);
+    response
 }
 
 fn work(query: &AcrossQuery) -> Result<QueryResponse, Problem> {

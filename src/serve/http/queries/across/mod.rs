@@ -131,11 +131,7 @@ impl AcrossQuery {
 
     /// The problem of a name that none of them has.
     pub(in crate::serve::http) fn unknown_catalog(&self, name: &str) -> Problem {
-        if self.awaits_cluster() {
-            return Problem::cluster_not_known();
-        }
-        let names = self.catalogs.iter().map(|(one, _)| one.name.as_str());
-        Problem::unknown("catalog", name, names)
+        Problem::unknown_catalog(name, &self.all, &self.reader)
     }
 
     /// Identifies the content of all of them.

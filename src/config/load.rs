@@ -271,6 +271,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
         catalogs.push(CatalogConfig {
             source,
             fallback,
+            unread_document: None,
             poll: written
                 .poll
                 .or(settings.poll)

@@ -203,8 +203,18 @@ fn log_warnings(config: &Config) {
             );
         }
     }
+    warn_of_unread(config);
     shared_paths(config);
     shadowed_names(config);
+}
+
+/// Warns of documents that no catalog is made of.
+pub(super) fn warn_of_unread(config: &Config) {
+    for catalog in &config.catalogs {
+        if let Some(unread) = &catalog.unread_document {
+            tracing::warn!(catalog = %catalog.name, "{unread}");
+        }
+    }
 }
 
 /// Mirrors that only their registry tells apart below `/v2/`.

@@ -51,6 +51,7 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     problems.extend(fleet::check(config).await);
     warn_of_unsigned(config);
     catalog_manager::warn_of_unread(config);
+    catalog_manager::warn_of_shared_services(config);
     for catalog in &config.catalogs {
         let found = source(catalog, config).await;
         let context = || format!("source of the catalog {}", catalog.name);

@@ -329,6 +329,7 @@ impl RegistrySettings {
         images::Settings {
             user_agent: concat!("almanac/", env!("CARGO_PKG_VERSION")).into(),
             insecure: insecure.into_iter().map(|Host(host)| host).collect(),
+            any_certificate: false,
             auth_files,
             usual_auth_files,
             ca_files: self.ca_files.unwrap_or_default(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 
-use crate::app::catalog_manager::Prepared;
+use crate::app::catalog_manager::{self, Prepared};
 use crate::app::cluster;
 use crate::app::fleet;
 use crate::app::listeners::Credentials;
@@ -52,6 +52,8 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     problems.extend(fleet::check(config).await);
     warn_of_unsigned(config);
     secret_files::warn(config);
+    catalog_manager::warn_of_unread(config);
+    catalog_manager::warn_of_shared_services(config);
     for catalog in &config.catalogs {
         let found = source(catalog, config).await;
         let context = || format!("source of the catalog {}", catalog.name);

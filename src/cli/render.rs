@@ -40,6 +40,10 @@ pub(super) struct Arguments {
     /// Whether the related images of bundles are sorted, as by opm.
     #[arg(skip)]
     pub(super) as_opm: bool,
+
+    /// Further sources, as opm takes them.
+    #[arg(skip)]
+    pub(super) more: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -70,8 +74,13 @@ struct Selection {
 }
 
 impl Arguments {
+    /// Accepts any certificate of registries, and plain http.
+    pub(super) fn accept_any_certificate(&mut self) {
+        self.input.accept_any_certificate();
+    }
+
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
-        let catalog = self.input.load(environment)?;
+        let catalogs = self.input.load_with(&self.more, environment)?;
         let mut selection = Selection {
             wanted: self.packages,
             found: BTreeSet::new(),
@@ -84,7 +93,7 @@ impl Arguments {
         if self.output == Output::Json {
             spool.write_all(b"[").map_err(spooling)?;
         }
-        catalog.read(|_, meta, line| {
+        let mut write = |meta: &Meta, line: &[u8]| {
             if !selection.takes(meta) {
                 return Ok(());
             }
@@ -109,7 +118,10 @@ impl Arguments {
                     spool.write_all(&document)
                 }
             }
-        })?;
+        };
+        for catalog in catalogs {
+            catalog.read(|_, meta, line| write(meta, line))?;
+        }
         if self.output == Output::Json {
             spool.write_all(b"\n]\n").map_err(spooling)?;
         }

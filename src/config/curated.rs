@@ -2,7 +2,8 @@
 //! `[[catalog.packages]]` to sources and selections.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use crate::config::error::{ConfigError, CuratedError};
 use crate::config::resolved::CatalogConfig;
@@ -10,7 +11,7 @@ use crate::config::settings::{CatalogSettings, PackageSettings, Settings, read_t
 use crate::config::template::KubeVersion;
 use crate::ingest::{Curation, Source, SourceError};
 use crate::name::CatalogName;
-use fbc::select::image_set::ImageSetError;
+use fbc::select::image_set::{ImageSet, ImageSetProblem};
 use fbc::select::{
     ChannelSelection, PackageSelection, Request, RequestError, Selection, VersionRange, image_set,
 };
@@ -55,9 +56,11 @@ pub(super) fn resolve(
 ) -> Result<(), ConfigError> {
     for (number, written) in settings.catalogs.iter().enumerate() {
         if matches!(catalogs[number].source, Source::Curated(_)) {
-            let curation = curation(written, catalogs)
+            let curation = curation(written, catalogs);
+            let (curation, unread) = curation
                 .map_err(|problem| ConfigError::curated(&catalogs[number].name, problem))?;
             catalogs[number].source = Source::Curated(curation);
+            catalogs[number].unread_document = unread;
         }
     }
     for catalog in &*catalogs {
@@ -100,7 +103,7 @@ fn note_track_origins(catalogs: &mut [CatalogConfig]) {
 fn curation(
     written: &CatalogSettings,
     catalogs: &[CatalogConfig],
-) -> Result<Curation, CuratedError> {
+) -> Result<(Curation, Option<UnreadDocument>), CuratedError> {
     for name in &written.from {
         if !catalogs.iter().any(|catalog| catalog.name == *name) {
             let names = catalogs.iter().map(|catalog| catalog.name.as_str());
@@ -111,6 +114,7 @@ fn curation(
         }
     }
     let mut from = written.from.clone();
+    let mut unread = None;
     let selections = match &written.image_set {
         Some(path) => {
             let beside = [
@@ -120,7 +124,9 @@ fn curation(
             if let Some((key, _)) = beside.into_iter().find(|(_, set)| *set) {
                 return Err(CuratedError::ImageSetToo(key));
             }
-            of_image_set(path, &mut from, catalogs)?
+            let set = read_image_set(path)?;
+            unread = UnreadDocument::new(path, &set);
+            of_image_set(path, set, &mut from, catalogs)?
         }
         None => vec![Selection {
             from: (0..from.len()).collect(),
@@ -136,11 +142,12 @@ fn curation(
         any_default: false,
     };
     request.check()?;
-    Ok(Curation {
+    let curation = Curation {
         from,
         request,
         track_origins: Vec::new(),
-    })
+    };
+    Ok((curation, unread))
 }
 
 fn package(written: &PackageSettings) -> Result<PackageSelection, RequestError> {
@@ -162,12 +169,13 @@ fn package(written: &PackageSettings) -> Result<PackageSelection, RequestError> 
 /// catalogs; an empty one receives all catalogs of the file.
 fn of_image_set(
     path: &Path,
+    set: ImageSet,
     from: &mut Vec<CatalogName>,
     catalogs: &[CatalogConfig],
 ) -> Result<Vec<Selection>, CuratedError> {
     let narrow = !from.is_empty();
     let mut selections = Vec::new();
-    for operators in read_image_set(path)? {
+    for operators in set.operators {
         let source = image_set_source(&operators.catalog).ok();
         let source = source.map(Source::absolute);
         let mut matching = catalogs.iter();
@@ -198,14 +206,14 @@ fn of_image_set(
     if selections.is_empty() {
         return Err(CuratedError::ImageSet {
             path: path.to_owned(),
-            problem: ImageSetError::NoOperators,
+            problem: ImageSetProblem::NoOperators.into(),
         });
     }
     Ok(selections)
 }
 
-/// Reads the operators of an `ImageSetConfiguration`.
-pub fn read_image_set(path: &Path) -> Result<Vec<image_set::Operators>, CuratedError> {
+/// Reads an `ImageSetConfiguration`.
+pub fn read_image_set(path: &Path) -> Result<ImageSet, CuratedError> {
     let text = read_text(path).map_err(|source| CuratedError::Read {
         path: path.to_owned(),
         source,
@@ -214,6 +222,33 @@ pub fn read_image_set(path: &Path) -> Result<Vec<image_set::Operators>, CuratedE
         path: path.to_owned(),
         problem,
     })
+}
+
+/// A document of an `ImageSetConfiguration` that is not read: a file has one selection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadDocument {
+    path: PathBuf,
+    line: usize,
+}
+
+impl UnreadDocument {
+    /// The unread document of a file, if there is one.
+    pub fn new(path: &Path, set: &ImageSet) -> Option<Self> {
+        let line = set.ignored?;
+        let path = path.to_owned();
+        Some(Self { path, line })
+    }
+}
+
+impl fmt::Display for UnreadDocument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: line {}: only the first document is read; put this one into a file of its own",
+            self.path.display(),
+            self.line
+        )
+    }
 }
 
 /// The source that `catalog` of an `ImageSetConfiguration` means.

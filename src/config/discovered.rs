@@ -46,6 +46,7 @@ impl KubernetesConfig {
         CatalogConfig {
             source: Source::Image(catalog.reference.clone()),
             fallback: None,
+            unread_document: None,
             poll: catalog.poll,
             platform: self.platform.clone(),
             on_invalid: self.on_invalid,

@@ -281,6 +281,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
         catalogs.push(CatalogConfig {
             source,
             fallback,
+            unread_document: None,
             poll: written
                 .poll
                 .or(settings.poll)
@@ -338,6 +339,7 @@ impl RegistrySettings {
         images::Settings {
             user_agent: concat!("almanac/", env!("CARGO_PKG_VERSION")).into(),
             insecure: insecure.into_iter().map(|Host(host)| host).collect(),
+            any_certificate: false,
             auth_files,
             usual_auth_files,
             ca_files: self.ca_files.unwrap_or_default(),

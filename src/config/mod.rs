@@ -27,7 +27,7 @@ mod template;
 mod value;
 
 pub use cluster_names::{Namespace, Selector};
-pub use curated::{image_set_source, read_image_set};
+pub use curated::{UnreadDocument, image_set_source, read_image_set};
 pub use environment::Environment;
 pub use error::{ConfigError, CuratedError, FilePosition};
 pub use load::suggest_name;

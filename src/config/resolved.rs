@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::config::curated::UnreadDocument;
 use crate::config::log::LogConfig;
 use crate::config::proxies::Proxies;
 use crate::config::settings::NamePrefix;
@@ -102,6 +103,8 @@ pub struct CatalogConfig {
     pub source: Source,
     /// The reason why an image template was not used, if there is one.
     pub fallback: Option<String>,
+    /// A document of its `image_set` that is not read.
+    pub unread_document: Option<UnreadDocument>,
     /// The time between two checks of the source; `None` is never.
     pub poll: Option<Duration>,
     /// The platform of the image, for a source with several.

@@ -376,14 +376,21 @@ fn without_ignored(files: Vec<(String, Bytes)>, folder: &str) -> Result<CatalogF
             .filter(|(path, _)| is_ignore(path))
             .map(|(path, content)| (path.as_str(), &content[..])),
     )?;
+    let files = files.into_iter().filter(|(path, _)| !is_ignore(path));
+    let mut hidden = 0;
     let (paths, contents): (Vec<_>, Vec<_>) = files
-        .into_iter()
-        .filter(|(path, _)| !is_ignore(path) && !ignore.is_ignored(path))
+        .filter(|(path, _)| {
+            let is_ignored = ignore.is_ignored(path);
+            hidden += usize::from(is_ignored);
+            !is_ignored
+        })
         .unzip();
-    if paths.is_empty() {
-        return Err(FilesError::Empty(folder.to_owned()));
+    let folder = folder.to_owned();
+    match (paths.is_empty(), hidden) {
+        (false, _) => Ok(CatalogFiles::new(paths, contents)),
+        (true, 0) => Err(FilesError::Empty(folder)),
+        (true, files) => Err(FilesError::Hidden { folder, files }),
     }
-    Ok(CatalogFiles::new(paths, contents))
 }
 
 /// A file without a name, removed once nobody has it open.
@@ -421,6 +428,26 @@ mod tests {
         assert_ne!(renamed, first);
         fs::write(folder.path().join(new), "x".repeat(149_999) + "y").unwrap();
         assert_ne!(digest(), renamed);
+    }
+
+    #[test]
+    fn a_folder_whose_files_are_all_ignored_says_so() {
+        let error = |files: &[(&str, &'static [u8])]| {
+            let files = files.iter();
+            let files = files.map(|(path, bytes)| ((*path).to_owned(), Bytes::from_static(bytes)));
+            without_ignored(files.collect(), "/configs").err().unwrap()
+        };
+        let hidden = error(&[
+            (".indexignore", b"**/*"),
+            ("a.yaml", b""),
+            ("b/c.yaml", b""),
+        ]);
+        assert!(hidden.is_refusal());
+        assert_eq!(hidden.reason(), "empty");
+        let said = ".indexignore hides all 2 files of the catalog folder \"/configs\"";
+        assert!(hidden.to_string().starts_with(said), "{hidden}");
+        let empty = error(&[(".indexignore", b"**/*")]);
+        assert!(matches!(empty, FilesError::Empty(_)), "{empty}");
     }
 
     #[test]

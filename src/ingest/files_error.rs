@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::ingest::labels::CONFIGS_LABEL;
 use crate::store::LegacyError;
 use ::images::layers::UnpackError;
-use fbc::indexignore::IndexIgnoreError;
+use fbc::indexignore::{FILE_NAME as IGNORE_FILE, IndexIgnoreError};
 
 /// Why the files of a catalog cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +93,23 @@ pub enum FilesError {
          from its clients; check the path, or put the catalog's files there"
     )]
     Empty(String),
+    /// All files are ignored.
+    #[error(
+        "{IGNORE_FILE} hides all {files} files of the catalog folder {folder:?}: an empty catalog \
+         would take every operator from its clients; correct its patterns"
+    )]
+    Hidden {
+        /// The folder.
+        folder: String,
+        /// How many files it has.
+        files: usize,
+    },
+    /// A SQLite database without packages.
+    #[error(
+        "there is no package in the database {0}: an empty catalog would take every operator from \
+         its clients; check the path"
+    )]
+    EmptyDatabase(String),
 }
 
 /// The file that was written last, and who may know why.
@@ -123,7 +140,9 @@ impl FilesError {
             | Self::Path(_)
             | Self::Limit { .. }
             | Self::Link { .. }
-            | Self::Empty(_) => true,
+            | Self::Empty(_)
+            | Self::Hidden { .. }
+            | Self::EmptyDatabase(_) => true,
             Self::Legacy { source, .. } => source.is_of_content(),
             Self::Unpack(error) => error.is_of_content(),
             Self::Read { .. } | Self::Spool { .. } | Self::Changing { .. } => false,
@@ -138,7 +157,7 @@ impl FilesError {
             Self::IndexIgnore(_) | Self::Path(_) => "invalid",
             Self::Read { .. } | Self::Spool { .. } => "io",
             Self::Limit { .. } => "limit",
-            Self::Empty(_) => "empty",
+            Self::Empty(_) | Self::Hidden { .. } | Self::EmptyDatabase(_) => "empty",
             Self::Legacy { source, .. } if source.is_limit() => "limit",
             Self::Legacy { .. } => "database",
             Self::Changing { .. } => "changing",

@@ -17,7 +17,7 @@ use crate::ingest::part::{Part, PartContent, Text};
 use crate::snapshot::KnownPieces;
 use crate::store::{Base, Counts, Stored};
 use ::images::digest::Digest;
-use fbc::document::{Blobs, Defect, Located};
+use fbc::document::{Blobs, Defect, Located, is_template};
 use fbc::fields::{Fields, MAX_SCHEMAS};
 use fbc::graph;
 use fbc::problem::{Code, DocumentPosition, Problem, Severity, Subject};
@@ -247,9 +247,40 @@ impl Collected {
         }
     }
 
+    /// The problem of a catalog without any package.
+    fn without_packages(&self) -> Option<Problem> {
+        let blobs = &self.blobs;
+        // A document that cannot be read may be a package.
+        if blobs.incomplete
+            || !blobs.packages.is_empty()
+            || !blobs.channels.is_empty()
+            || !blobs.bundles.is_empty()
+            || !blobs.deprecations.is_empty()
+        {
+            return None;
+        }
+        let templates = self.schemas.iter();
+        let templates = templates.filter(|(schema, _)| is_template(schema));
+        let first = templates.min_by_key(|(_, place)| (place.file.as_str(), place.line));
+        let message = match first {
+            Some((schema, _)) => format!(
+                "there is no package in the catalog, only the template {schema:?} of opm, which no \
+                 client reads; put what `opm alpha render-template` makes of it in its place"
+            ),
+            None => "there is no package in the catalog, and an empty catalog would take every \
+                     operator from its clients; check the path, or add the packages"
+                .to_owned(),
+        };
+        let mut problem = Problem::new(Code::CatalogEmpty, Severity::Fatal, message);
+        problem.position = first.map(|(_, place)| place.clone());
+        Some(problem)
+    }
+
     fn finish(self) -> (EncodedCatalog, Counts) {
         let (graph, found) = graph::build(&self.blobs, &self.paths);
+        let empty = self.without_packages();
         let mut problems = self.problems;
+        problems.extend(empty);
         if let Some(severity) = self.worst_omitted {
             problems.push(Problem {
                 code: Code::ProblemsOmitted,

@@ -103,7 +103,7 @@ async fn migrate(
     }
     let content = UnnamedFile::map_buffered(out).map_err(spooling(temporary))?;
     if ranges.is_empty() {
-        return Err(FilesError::Empty(files.paths.concat()));
+        return Err(FilesError::EmptyDatabase(files.paths.concat()));
     }
     let (paths, contents) = slices(ranges, &content).into_iter().unzip();
     Ok(CatalogFiles::new(paths, contents))

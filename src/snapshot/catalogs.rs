@@ -61,8 +61,12 @@ impl Readiness {
 struct Table {
     all: Vec<Arc<Catalog>>,
     default: Option<CatalogName>,
+    /// The Services with other names than their catalogs.
+    services: BTreeMap<String, CatalogName>,
     /// Removed catalogs and their authorities.
     gone: BTreeMap<CatalogName, Vec<String>>,
+    /// The same as `services`, of removed catalogs.
+    gone_services: BTreeMap<String, CatalogName>,
     /// Whether it is known which catalogs exist.
     is_set: bool,
 }
@@ -97,7 +101,9 @@ impl CatalogsPublisher {
     pub fn remember(&self, names: impl IntoIterator<Item = CatalogName>) {
         self.table.send_modify(|table| {
             let gone = names.into_iter().map(|name| (name, Vec::new()));
-            Arc::make_mut(table).gone.extend(gone);
+            let table = Arc::make_mut(table);
+            table.gone.extend(gone);
+            table.gone_services = services(table.gone.keys());
         });
     }
 
@@ -121,7 +127,10 @@ impl CatalogsPublisher {
             for catalog in &all {
                 gone.remove(&catalog.name);
             }
+            let names = all.iter().map(|catalog| &catalog.name);
             *table = Arc::new(Table {
+                services: services(names),
+                gone_services: services(gone.keys()),
                 all,
                 default,
                 gone,
@@ -210,9 +219,9 @@ impl Catalogs {
     }
 
     /// The catalog for a call to this authority (`host[:port]`): the catalog with
-    /// this authority, else the one that the host or its first label names, else
-    /// the default or the only one. `None` for the name of a removed catalog, or of one that
-    /// the cluster sets unavailable.
+    /// this authority, else the one that the host or its first label names, else the one
+    /// whose Service has this label as its name, else the default or the only one. `None`
+    /// for the name of a removed catalog, or of one that the cluster sets unavailable.
     pub fn route(&self, authority: &str) -> Option<Arc<Catalog>> {
         let mut host = Cow::Borrowed(host(authority));
         if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -230,6 +239,10 @@ impl Catalogs {
             .or_else(|| table.get(label));
         let is_gone = || is_unavailable || table.meant_gone(host) || table.is_gone(label);
         if named.is_none() && is_gone() {
+            return None;
+        }
+        let named = named.or_else(|| table.get(table.services.get(label)?.as_str()));
+        if named.is_none() && table.gone_services.contains_key(label) {
             return None;
         }
         let found = named.or_else(|| match (&table.default, &*table.all) {
@@ -271,6 +284,19 @@ impl Table {
         let mut authorities = self.gone.values().flatten();
         self.is_gone(host) || authorities.any(|authority| authority == host)
     }
+}
+
+/// The names of Services that differ from those of their catalogs. Of two catalogs with
+/// one Service, the first has it.
+fn services<'a>(names: impl Iterator<Item = &'a CatalogName>) -> BTreeMap<String, CatalogName> {
+    let mut services = BTreeMap::new();
+    for name in names {
+        let service = name.service_name();
+        if service != name.as_str() {
+            services.entry(service).or_insert_with(|| name.clone());
+        }
+    }
+    services
 }
 
 /// The host of `host[:port]` or `[v6]:port`, without a dot at its end.
@@ -376,6 +402,30 @@ mod tests {
         assert!(!catalogs.are_ready());
         catalogs.set_awaits_cluster(false);
         assert!(!catalogs.are_ready());
+    }
+
+    #[test]
+    fn a_catalog_is_found_by_the_name_of_its_service() {
+        let long = "x".repeat(64);
+        let service = long.parse::<CatalogName>().unwrap().service_name();
+        let names = ["3scale", "fruit.v1", "tree.v1", "tree-v1", &long];
+        for (authority, wanted) in [
+            ("catalog-3scale.olm.svc:50051", "3scale"),
+            ("fruit-v1.olm.svc", "fruit.v1"),
+            // The own name of a catalog comes first.
+            ("tree-v1.olm.svc", "tree-v1"),
+            (&*service, &*long),
+        ] {
+            let found = route(authority, &names, Some("3scale"));
+            assert_eq!(found.as_deref(), Some(wanted), "{authority}");
+        }
+        // A Service of a removed catalog leads nowhere.
+        let (publisher, catalogs) = CatalogsPublisher::new();
+        let slot = |name: &str| publisher.slot(name.parse().unwrap(), Routing::default());
+        publisher.remember(["fruit.v1".parse().unwrap()]);
+        publisher.set([Arc::new(slot("a").0)], None);
+        assert!(catalogs.route("fruit-v1.olm.svc").is_none());
+        assert!(catalogs.route("other.olm.svc").is_some());
     }
 
     #[test]

@@ -73,6 +73,8 @@ fn catalog(code: Code) -> String {
         Code::FileUnreadable => and("{"),
         Code::DocumentNotObject => "- a\n".to_owned(),
         Code::DocumentDuplicateKey => and(r#"{"schema":"a","Schema":"b"}"#),
+        Code::DocumentRepeatedKey => with(r#""name":"beta""#, r#""name":"x","name":"beta""#),
+        Code::CatalogEmpty => "schema: olm.template.basic\n".to_owned(),
         Code::DocumentKeyNotString => and(r#"{"schema":"a","name":4.20}"#),
         Code::DocumentIgnored => "schema: a\n...\nschema: b\n".to_owned(),
         Code::DocumentEmpty => "# a\n---\nschema: a\n".to_owned(),

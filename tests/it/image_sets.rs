@@ -269,3 +269,60 @@ fn an_image_that_is_served_as_it_is_runs_what_is_in_it() {
     assert!(!full.contains("extractContent"), "{full}");
     assert!(slim.contains("extractContent"), "{slim}");
 }
+
+#[test]
+fn a_file_may_begin_with_a_comment_and_a_second_document_is_told() {
+    let upgrade = Upgrade::new();
+    let set = fs::read_to_string(upgrade.path("set.yaml")).unwrap();
+    fs::write(upgrade.path("set.yaml"), format!("# Ours\n---\n{set}")).unwrap();
+    let images = upgrade.run(&["images"], &[]);
+    assert!(images.status.success(), "{images:?}");
+    let note = "only the first document is read";
+    assert!(!images.stderr.contains(note), "{images:?}");
+    let two = format!("# Ours\n---\n{set}---\nkind: Other\n");
+    fs::write(upgrade.path("set.yaml"), &two).unwrap();
+    let images = upgrade.run(&["images"], &[]);
+    assert!(images.status.success(), "{images:?}");
+    let line = format!("set.yaml: line {}: {note}", two.lines().count());
+    assert!(images.stderr.contains(&line), "{images:?}");
+    // A configuration says so, too.
+    let source = upgrade.source("new");
+    let set = format!(
+        "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  \
+         operators:\n  - catalog: {source}\n---\nkind: Other\n"
+    );
+    fs::write(upgrade.path("set.yaml"), set).unwrap();
+    let config = format!(
+        "grpc = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n{}[[catalog]]\n\
+         name = \"ours\"\nimage_set = {:?}\n",
+        catalog("first", &source),
+        upgrade.path("set.yaml")
+    );
+    let path = upgrade.path("almanac.toml");
+    fs::write(&path, config).unwrap();
+    let checked = Start::new(["serve", "--check", "--data-dir={data}", "--config"]);
+    let checked = checked.argument(path.display().to_string()).run();
+    assert!(checked.status.success(), "{checked:?}");
+    assert!(checked.stderr.contains(note), "{checked:?}");
+}
+
+#[test]
+fn a_mistake_in_a_file_has_its_place() {
+    let upgrade = Upgrade::new();
+    let set = fs::read_to_string(upgrade.path("set.yaml")).unwrap();
+    let lines = set.lines().count();
+    fs::write(
+        upgrade.path("set.yaml"),
+        format!("{set}      minVersion: 4.10\n"),
+    )
+    .unwrap();
+    let images = upgrade.run(&["images"], &[]);
+    assert_eq!(images.status.code(), Some(3), "{images:?}");
+    let place = format!(
+        "line {}, column 19, mirror.operators[1].packages[0].minVersion: ",
+        lines + 1
+    );
+    for said in [&*place, "in quotes"] {
+        assert!(images.stderr.contains(said), "{images:?}");
+    }
+}

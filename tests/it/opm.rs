@@ -13,8 +13,11 @@ use tempfile::TempDir;
 
 use crate::support::catalog::{Catalog, Format, entry};
 use crate::support::grpc::Client;
+use crate::support::image::Image;
 use crate::support::program::{Finished, PATIENCE, Program, Start};
 use crate::support::store::make_older;
+use crate::support::tls::Pair;
+use crate::support::upstream::Upstream;
 
 /// Somebody who owns nothing.
 const NOBODY: u32 = 65_534;
@@ -640,6 +643,100 @@ fn other_verbs_have_their_equivalents() {
         assert_eq!(run.status.code(), Some(1), "{run:?}");
         assert!(run.stderr.len() > 20, "{run:?}");
     }
+}
+
+#[test]
+fn a_verdict_has_the_form_of_opm() {
+    let place = Place::of(&Catalog::small());
+    let configs = place.configs();
+    let configs = configs.to_str().unwrap();
+    let passed = opm(["validate", configs, "-o", "json"]).run();
+    assert!(
+        passed.status.success() && passed.stderr.is_empty(),
+        "{passed:?}"
+    );
+    assert_eq!(passed.stdout, "{\n  \"passed\": true\n}\n");
+    let passed = opm(["validate", configs, "--output=yaml"]).run();
+    assert_eq!(passed.stdout, "passed: true\n", "{passed:?}");
+
+    place.write(&half_good());
+    let failed = opm(["validate", configs, "-o", "json"]).run();
+    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+    assert!(failed.stderr.is_empty(), "{failed:?}");
+    let verdict: serde_json::Value = serde_json::from_str(&failed.stdout).unwrap();
+    assert_eq!(verdict["passed"], false);
+    let message = verdict["error"]["message"].as_str().unwrap();
+    assert!(message.contains("channel-multiple-heads"), "{message}");
+    let failed = opm(["validate", configs, "-oyaml"]).run();
+    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+    assert!(failed.stdout.contains("passed: false\n"), "{failed:?}");
+    // Files that are no catalog.
+    fs::write(place.configs().join(".indexignore"), "**/*").unwrap();
+    let failed = opm(["validate", configs, "-o", "json"]).run();
+    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+    assert!(failed.stdout.contains("\"passed\": false"), "{failed:?}");
+    // What could not be read has no verdict.
+    for words in [["/nowhere", "-ojson"], [configs, "-oxml"]] {
+        let run = opm(["validate"].into_iter().chain(words)).run();
+        assert_eq!(run.status.code(), Some(1), "{run:?}");
+        assert!(run.stdout.is_empty() && run.stderr.len() > 20, "{run:?}");
+    }
+}
+
+#[test]
+fn several_catalogs_are_rendered_one_after_the_other() {
+    let place = Place::of(&Catalog::one("etcd"));
+    let other = place.path("other");
+    Catalog::one("fig").write_to(&other, Format::Yaml);
+    let (configs, other) = (place.configs(), other.to_str().unwrap().to_owned());
+    let configs = configs.to_str().unwrap();
+    let alone = |source: &str| opm(["render", source]).run().stdout;
+    let both = opm(["render", &other, configs]).run();
+    assert!(both.status.success(), "{both:?}");
+    assert_eq!(both.stdout, alone(&other) + &alone(configs));
+    // Nothing is printed of those before one that fails.
+    let failed = opm(["render", configs, "/nowhere"]).run();
+    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+    assert!(failed.stdout.is_empty(), "{failed:?}");
+    for flag in [
+        "--migrate",
+        "--migrate-level=bundle-object-to-csv-metadata",
+        "--alpha-image-ref-template={{.Name}}",
+    ] {
+        let run = opm(["render", configs, flag]).run();
+        assert_eq!(run.status.code(), Some(1), "{run:?}");
+        assert!(run.stderr.contains("opm-upstream"), "{run:?}");
+    }
+    let same = opm(["render", configs, "--migrate=false", "--migrate-level=none"]).run();
+    assert_eq!(same.stdout, alone(configs), "{same:?}");
+}
+
+#[test]
+fn flags_for_pulling_count_where_something_is_pulled() {
+    let upstream = Upstream::start_at("127.0.0.1:0", Some(Pair::of_itself().server(None)));
+    let image = Image::of_catalog(&Catalog::one("etcd")).build();
+    upstream.push("a/b", "v1", &image);
+    let secured = upstream.reference("a/b", "v1");
+    let plain = Upstream::start();
+    plain.push("a/b", "v1", &image);
+    let plain = plain.reference("a/b", "v1");
+    let refused = opm(["render", &secured]).run();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    for source in [&secured, &plain] {
+        for flag in ["--skip-tls-verify", "--use-http", "--skip-tls=true"] {
+            let rendered = opm(["render", source, flag]).run();
+            assert!(
+                rendered.stdout.contains("\"name\":\"etcd\""),
+                "{flag}: {rendered:?}"
+            );
+            assert!(!rendered.stderr.contains("ignored"), "{rendered:?}");
+            let listed = opm(["alpha", "list", "packages", source, flag]).run();
+            assert!(listed.stdout.contains("etcd"), "{flag}: {listed:?}");
+        }
+    }
+    let both = opm(["render", &plain, "--use-http", "--skip-tls-verify"]).run();
+    assert_eq!(both.status.code(), Some(1), "{both:?}");
+    assert!(both.stderr.contains("cannot be combined"), "{both:?}");
 }
 
 #[test]

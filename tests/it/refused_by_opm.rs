@@ -10,7 +10,10 @@ use almanac::proto;
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::grpc::Client;
 use crate::support::http;
+use crate::support::image::{CONFIGS_LABEL, Image, Layer};
+use crate::support::program::Start;
 use crate::support::served::{Served, source};
+use crate::support::upstream::Upstream;
 
 const LIST_BUNDLES: &str = "/api.Registry/ListBundles";
 const LIST_PACKAGES: &str = "/api.Registry/ListPackages";
@@ -145,4 +148,73 @@ async fn an_empty_folder_never_replaces_a_catalog() {
     refused(&served.status("emptied"), &emptied);
     let client = Client::called(served.grpc, "emptied");
     assert_eq!(packages(&client).await, ["etcd"]);
+}
+
+/// A template of opm, other schemas and ignored files leave a catalog without packages.
+#[tokio::test]
+async fn a_catalog_without_packages_never_replaces_one() {
+    let template = "schema: olm.template.basic\nentries:\n- schema: olm.package\n  name: foo\n";
+    let semver = "Schema: olm.semver\nGenerateMajorChannels: true\n";
+    let foreign = "schema: example.com/thing\nname: a\n";
+    let upstream = Upstream::start();
+    upstream.push("a/b", "v1", &Image::of_catalog(&Catalog::small()).build());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("local");
+    Catalog::small().write_to(&path, Format::Yaml);
+    let image = format!("pulled={}", upstream.reference("a/b", "v1"));
+    let arguments = [source("local", &path), image, "--poll=100ms".to_owned()];
+    let mut served = Served::start(arguments);
+    for (content, said) in [
+        (template, "only the template \"olm.template.basic\" of opm"),
+        (semver, "only the template \"olm.semver\" of opm"),
+        (foreign, "an empty catalog would take every operator"),
+        ("# nothing\n", "an empty catalog would take every operator"),
+    ] {
+        fs::remove_dir_all(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("t.yaml"), content).unwrap();
+        let layer = Layer::new().file("configs/t.yaml", content);
+        let image = Image::new().label(CONFIGS_LABEL, "/configs").layer(layer);
+        upstream.push("a/b", "v1", &image.build());
+        for name in ["local", "pulled"] {
+            served.wait_for_status(name, |status| {
+                let error = status["last_error"].as_str().unwrap_or_default();
+                error.contains(said)
+            });
+            let status = served.status(name);
+            assert_eq!(status["last_result"]["reason"], "refused", "{status:#}");
+            let error = status["last_error"].as_str().unwrap();
+            assert!(error.contains("catalog-empty"), "{error}");
+            let client = Client::called(served.grpc, name);
+            assert_eq!(packages(&client).await, ["etcd"], "{content}");
+        }
+        let local = format!("file:{}", path.display());
+        let checked = Start::new(["check", &local]).run();
+        assert_eq!(checked.status.code(), Some(1), "{checked:?}");
+        assert!(checked.stdout.contains(said), "{checked:?}");
+        let of_opm = Start::new(["serve", path.to_str().unwrap(), "-p=0", "-t="]);
+        let of_opm = of_opm.called("/bin/opm").run();
+        assert_eq!(of_opm.status.code(), Some(1), "{of_opm:?}");
+        assert!(of_opm.stderr.contains(said), "{of_opm:?}");
+    }
+    // Beside packages, a template is what it is.
+    Catalog::small().write_to(&path, Format::Yaml);
+    fs::write(path.join("t.yaml"), template).unwrap();
+    served.wait_for_status("local", |status| status["failures"] == 0);
+    let problem = &served.status("local")["problems"][0];
+    assert_eq!(problem["code"], "schema-unknown", "{problem}");
+    let message = problem["message"].as_str().unwrap();
+    assert!(message.contains("opm alpha render-template"), "{message}");
+}
+
+#[test]
+fn a_folder_whose_files_are_all_ignored_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    Catalog::small().write_to(folder.path(), Format::Yaml);
+    fs::write(folder.path().join(".indexignore"), "**/*\n").unwrap();
+    let source = format!("file:{}", folder.path().display());
+    let checked = Start::new(["check", &source]).run();
+    assert_eq!(checked.status.code(), Some(3), "{checked:?}");
+    let said = ".indexignore hides all";
+    assert!(checked.stderr.contains(said), "{checked:?}");
 }

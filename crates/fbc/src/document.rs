@@ -18,6 +18,12 @@ pub const OLM_SCHEMAS: [&str; 4] = [
     "olm.deprecations",
 ];
 
+/// Whether a schema is that of a template, from which opm makes a catalog. Templates are
+/// no part of one.
+pub fn is_template(schema: &str) -> bool {
+    schema.starts_with("olm.template.") || matches!(schema, "olm.semver" | "olm.composite")
+}
+
 /// All blobs of a catalog, by kind, in catalog order.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Blobs {

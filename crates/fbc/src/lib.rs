@@ -178,7 +178,7 @@
 //! | keys in any case, `null`, equal keys, canonical text | Go's `encoding/json` |
 //! | versions, `skipRange`, dependencies | blang/semver v4 |
 //! | constraints of OLM v1, ranges of oc-mirror | Masterminds/semver v3.4.0 |
-//! | rows of SQLite indexes | `opm migrate` |
+//! | rows of SQLite indexes | `opm migrate` of v1.73, the last with SQLite |
 //!
 //! Where these sources reject an input with the first error, this crate reports all
 //! problems: each has a stable [`Code`](problem::Code), a position in a file, and a

@@ -107,6 +107,7 @@ macro_rules! codes {
                     Self::FileUnreadable
                         | Self::DocumentNotObject
                         | Self::DocumentDuplicateKey
+                        | Self::DocumentRepeatedKey
                         | Self::DocumentKeyNotString
                         | Self::DocumentIgnored
                         | Self::DocumentEmpty
@@ -129,12 +130,16 @@ codes! {
     DocumentNotObject = "document-not-object",
     /// Two top-level keys that differ only in case.
     DocumentDuplicateKey = "document-duplicate-key",
+    /// A key that stands twice in one object: the first value is lost.
+    DocumentRepeatedKey = "document-repeated-key",
     /// A `schema`, `package` or `name` that is not a string.
     DocumentKeyNotString = "document-key-not-string",
     /// Something behind the end of a YAML document that no `---` parts from it.
     DocumentIgnored = "document-ignored",
     /// A YAML document that holds only comments or blank lines.
     DocumentEmpty = "document-empty",
+    /// A catalog without any package.
+    CatalogEmpty = "catalog-empty",
     /// A document without a schema.
     SchemaMissing = "schema-missing",
     /// An `olm.` schema that nobody defines.

@@ -17,6 +17,9 @@ pub struct Settings {
     /// do so too, unless they have certificates or the files about mirrors
     /// call them insecure.
     pub insecure: Vec<String>,
+    /// Whether every registry may show any certificate, or none: then plain http is
+    /// used.
+    pub any_certificate: bool,
     /// Files with credentials (`auth.json` of podman, `config.json` of
     /// Docker), in order of precedence. They are read when a registry asks for
     /// credentials. A missing one is an error. The files about mirrors can name
@@ -59,6 +62,7 @@ impl Default for Settings {
         Self {
             user_agent: concat!("images/", env!("CARGO_PKG_VERSION")).into(),
             insecure: Vec::new(),
+            any_certificate: false,
             auth_files: Vec::new(),
             usual_auth_files: Vec::new(),
             ca_files: Vec::new(),

@@ -21,6 +21,25 @@ pub(crate) fn unique_documents(text: &str) -> Result<Vec<Value>, String> {
     read(text, true)
 }
 
+/// The items of a Kubernetes list of objects. An API server leaves kind and version out of
+/// the items of a list for one kind; `kind` is empty for other lists.
+pub(crate) fn items(list: Value, kind: &str) -> Vec<Value> {
+    let Value::Object(mut list) = list else {
+        return Vec::new();
+    };
+    let version = list.remove("apiVersion").unwrap_or_default();
+    let Some(Value::Array(mut items)) = list.remove("items") else {
+        return Vec::new();
+    };
+    if !kind.is_empty() {
+        for item in items.iter_mut().filter_map(Value::as_object_mut) {
+            item.entry("kind").or_insert_with(|| kind.into());
+            item.entry("apiVersion").or_insert_with(|| version.clone());
+        }
+    }
+    items
+}
+
 fn read(text: &str, unique: bool) -> Result<Vec<Value>, String> {
     // The parser needs a newline at the end, and no CRLF.
     let text = text.replace("\r\n", "\n") + "\n";

@@ -203,8 +203,33 @@ fn log_warnings(config: &Config) {
             );
         }
     }
+    warn_of_unread(config);
+    warn_of_shared_services(config);
     shared_paths(config);
     shadowed_names(config);
+}
+
+/// Warns of documents that no catalog is made of.
+pub(super) fn warn_of_unread(config: &Config) {
+    for catalog in &config.catalogs {
+        if let Some(unread) = &catalog.unread_document {
+            tracing::warn!(catalog = %catalog.name, "{unread}");
+        }
+    }
+}
+
+/// Warns of catalogs of which a cluster could have only one Service.
+pub(super) fn warn_of_shared_services(config: &Config) {
+    let mut services = BTreeMap::new();
+    for catalog in &config.catalogs {
+        let service = catalog.name.service_name();
+        if let Some(other) = services.insert(service.clone(), &catalog.name) {
+            tracing::warn!(
+                catalog = %catalog.name, %other, service,
+                "both catalogs would have this Service in a cluster: give one of them another name"
+            );
+        }
+    }
 }
 
 /// Mirrors that only their registry tells apart below `/v2/`.

@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use crate::cli::input::location::{Input, STDIN, similar_path};
 use crate::cli::input::notes::{note_all, note_errors};
 use crate::cli::{Failure, output};
-use crate::config::{image_set_source, read_image_set};
+use crate::config::{UnreadDocument, image_set_source, read_image_set};
 use crate::error_chain::error_chain;
 use crate::fetch;
 use crate::ingest::{self, LoadOptions, Loaded, Source, Spool};
@@ -117,7 +117,11 @@ struct ReadSet {
 
 async fn read_set(path: &Path, options: &LoadOptions) -> anyhow::Result<ReadSet> {
     let (mut catalogs, mut selections) = (Vec::new(), Vec::new());
-    for operators in read_image_set(path)? {
+    let set = read_image_set(path)?;
+    if let Some(unread) = UnreadDocument::new(path, &set) {
+        output::note(&format!("almanac: {unread}"));
+    }
+    for operators in set.operators {
         let source = image_set_source(&operators.catalog)?;
         let loaded = ingest::load(&source, options)
             .await

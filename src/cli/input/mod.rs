@@ -97,6 +97,10 @@ pub(super) struct ReadingArguments {
     #[command(flatten)]
     registries: RegistrySettings,
 
+    /// Whether every registry may show any certificate, or none; as opm has it.
+    #[arg(skip)]
+    any_certificate: bool,
+
     #[command(flatten)]
     log: LogSettings,
 
@@ -150,11 +154,7 @@ impl PairArguments {
         {
             environment.proxies().map_err(Failure::usage)?.log();
         }
-        let [from, to] = inputs.map(|input| {
-            let loaded = block_on(input.load(&options))?;
-            let loaded = loaded.map_err(|error| input.unreadable(error))?;
-            Ok(Catalog { input, loaded })
-        });
+        let [from, to] = inputs.map(|input| Catalog::load(input, &options));
         Ok([from?, to?])
     }
 }
@@ -169,11 +169,30 @@ impl InputArguments {
         }
     }
 
+    /// Accepts any certificate of registries, and plain http.
+    pub(super) fn accept_any_certificate(&mut self) {
+        self.reading.accept_any_certificate();
+    }
+
     /// Starts the log and loads the files of the catalog.
     pub(super) fn load(self, environment: &Environment) -> Result<Catalog, Failure> {
         let (input, options) = self.open(environment)?;
-        let loaded = block_on(input.load(&options))?.map_err(|error| input.unreadable(error))?;
-        Ok(Catalog { input, loaded })
+        Catalog::load(input, &options)
+    }
+
+    /// Starts the log and loads the files of this catalog and of others.
+    pub(super) fn load_with(
+        self,
+        others: &[String],
+        environment: &Environment,
+    ) -> Result<Vec<Catalog>, Failure> {
+        let others = others
+            .iter()
+            .map(|text| self.source.input(text, environment));
+        let others = others.collect::<Result<Vec<Input>, Failure>>()?;
+        let (first, options) = self.open(environment)?;
+        let inputs = [first].into_iter().chain(others);
+        inputs.map(|input| Catalog::load(input, &options)).collect()
     }
 
     /// Starts the log, and selects from the catalog, or from each catalog of an
@@ -260,6 +279,11 @@ fn resolve(
 }
 
 impl ReadingArguments {
+    /// Accepts any certificate of registries, and plain http.
+    pub(super) fn accept_any_certificate(&mut self) {
+        self.any_certificate = true;
+    }
+
     /// Starts the log, and returns the options for reading catalogs. Those about
     /// registries may stand in a configuration file, too.
     pub(super) fn open(
@@ -288,6 +312,7 @@ impl ReadingArguments {
             cluster = Some(settings.clone());
         }
         let mut registries = settings.registries.resolve(environment);
+        registries.any_certificate = self.any_certificate;
         if let Some(cluster) = cluster {
             let added = cluster.add_cluster_files(&mut registries, environment);
             added.map_err(Failure::usage)?;
@@ -418,6 +443,11 @@ pub(super) fn note_quarantined<'a>(names: impl Iterator<Item = &'a str>) {
 }
 
 impl Catalog {
+    fn load(input: Input, options: &Options) -> Result<Self, Failure> {
+        let loaded = block_on(input.load(options))?.map_err(|error| input.unreadable(error))?;
+        Ok(Self { input, loaded })
+    }
+
     /// Reads the catalog for a command that prints its content. Fatal problems
     /// are printed to standard error and are a failure. Packages with errors are
     /// only named there.

@@ -228,14 +228,6 @@ impl Arguments {
             if wants(&self.kinds, Kind::CatalogSource) {
                 manifests.push(shapes::catalog_source(name, &self.namespace, way, shown));
             }
-            if by_address && name.as_str().contains('.') {
-                let label = shapes::label(name);
-                output::note(&format!(
-                    "almanac: a Service cannot be named {name}: the catalog needs \
-                     authorities = [\"{label}.{}.svc\"]",
-                    self.namespace
-                ));
-            }
         }
         Ok(())
     }
@@ -314,15 +306,23 @@ impl Arguments {
                     .map_err(|error| Failure::usage(anyhow!("{flag}: {error}")))?;
             }
         }
-        let names = [
-            ("--namespace", &self.namespace),
-            ("--mirror-name", &self.mirror_name),
-        ];
-        for (flag, text) in names {
-            text.parse::<CatalogName>().map_err(|_| {
-                Failure::usage(anyhow!("{flag}: {text:?} is no name of Kubernetes"))
-            })?;
+        // A namespace is a label, and a digit may begin it.
+        let is_label = |name: &CatalogName| {
+            let name = name.as_str();
+            name.len() <= 63 && !name.contains('.')
+        };
+        let namespace = self.namespace.parse::<CatalogName>();
+        if !namespace.as_ref().is_ok_and(is_label) {
+            return Err(Failure::usage(anyhow!(
+                "--namespace: {:?} is no namespace: it takes at most 63 lower-case letters, digits \
+                 and '-'",
+                self.namespace
+            )));
         }
+        self.mirror_name.parse::<CatalogName>().map_err(|_| {
+            let name = &self.mirror_name;
+            Failure::usage(anyhow!("--mirror-name: {name:?} is no name of Kubernetes"))
+        })?;
         Ok(())
     }
 
@@ -406,11 +406,11 @@ fn wants(kinds: &[Kind], kind: Kind) -> bool {
 fn check_labels(named: &[Named]) -> Result<(), Failure> {
     let mut labels = BTreeMap::new();
     for Named { name, .. } in named {
-        let label = shapes::label(name);
+        let label = name.service_name();
         if let Some(first) = labels.insert(label.clone(), name) {
             return Err(Failure::usage(anyhow!(
-                "the catalogs {first} and {name} would both be the CatalogSource {label}, whose \
-                 name has no dots; give one of them another name"
+                "the catalogs {first} and {name} would both be the CatalogSource {label}; give one \
+                 of them another name"
             )));
         }
     }

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::shapes::{PORT, label};
+use super::shapes::PORT;
 use crate::config::Config;
 use crate::kubernetes::ClusterCatalogs;
 use crate::name::CatalogName;
@@ -66,7 +66,7 @@ pub(super) fn service(name: &CatalogName, namespace: &str, ports: Ports) -> Valu
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": { "labels": labels(ports), "name": label(name), "namespace": namespace },
+        "metadata": { "labels": labels(ports), "name": name.service_name(), "namespace": namespace },
         "spec": {
             "ports": [{
                 "appProtocol": "kubernetes.io/h2c",

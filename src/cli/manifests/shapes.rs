@@ -43,11 +43,6 @@ pub(super) enum Way<'a> {
     },
 }
 
-/// The name of a catalog in Services and `CatalogSource`s, which have no dots.
-pub(super) fn label(name: &CatalogName) -> String {
-    name.as_str().replace('.', "-")
-}
-
 /// The image of a catalog below a host and path.
 fn image(host: &str, name: &CatalogName) -> String {
     format!("{}/{name}:latest", host.trim_end_matches('/'))
@@ -68,7 +63,7 @@ pub(super) fn catalog_source(
     way: Way<'_>,
     shown: Presentation<'_>,
 ) -> Value {
-    let label = label(name);
+    let label = name.service_name();
     let display_name = shown.display_name.unwrap_or(name.as_str());
     let mut spec = match way {
         Way::Address => json!({
@@ -106,7 +101,7 @@ pub(super) fn cluster_catalog(name: &CatalogName, host: &str) -> Value {
     json!({
         "apiVersion": "olm.operatorframework.io/v1",
         "kind": "ClusterCatalog",
-        "metadata": { "name": name.as_str() },
+        "metadata": { "name": name.cluster_catalog_name() },
         "spec": {
             "priority": 0,
             "source": {

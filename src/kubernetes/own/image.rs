@@ -46,7 +46,7 @@ fn parse(text: &str) -> Result<Reference, String> {
     let reference: Reference = text.parse().map_err(|error| match error {
         ReferenceError::NotQualified(_) => unparsable("repository name must be canonical"),
         ReferenceError::Repository(_) if text.bytes().any(|byte| byte.is_ascii_uppercase()) => {
-            unparsable("repository name must be lowercase")
+            unparsable("invalid reference format: repository name must be lowercase")
         }
         ReferenceError::Digest { .. } => unparsable("invalid checksum digest length"),
         ReferenceError::TagAndDigest(_) => {
@@ -106,7 +106,8 @@ mod tests {
             ),
             (
                 "quay.io/Org/catalog:v1".to_owned(),
-                "repository name must be lowercase",
+                "error parsing image reference \"quay.io/Org/catalog:v1\": invalid reference format: \
+                 repository name must be lowercase",
             ),
             (
                 format!("quay.io/a/b@sha256:{}", "0".repeat(63)),

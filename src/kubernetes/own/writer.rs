@@ -64,6 +64,15 @@ pub(super) struct Writer {
 #[derive(Default)]
 pub(super) struct Records(BTreeMap<String, Record>);
 
+impl Records {
+    /// Forgets what was written: a status that differs from it is not overwritten.
+    fn reset(&mut self) {
+        for record in self.0.values_mut() {
+            *record = Record::default();
+        }
+    }
+}
+
 /// Result of a write to an object.
 #[derive(Default)]
 struct Record {
@@ -87,6 +96,10 @@ impl Writer {
             let (true, Some(objects)) = (resolves, objects) else {
                 for name in self.records.0.keys() {
                     self.forget_failures(name);
+                }
+                if !resolves {
+                    // Another writer is the right one until almanac resolves again.
+                    self.records.reset();
                 }
                 continue;
             };
@@ -206,10 +219,14 @@ impl Writer {
     }
 
     /// Whether this almanac still leads, and no catalogd lives.
-    async fn may_write(&self) -> bool {
+    async fn may_write(&mut self) -> bool {
         let guarded = self.guard.lock().await.live().await;
         if !matches!(guarded, Ok(None)) {
             blocked_writes().increment(1);
+            if matches!(guarded, Ok(Some(_))) {
+                // The status is catalogd's now, and not overwritten.
+                self.records.reset();
+            }
             return false;
         }
         leads(&self.leads)

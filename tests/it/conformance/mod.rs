@@ -15,7 +15,7 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
 use almanac::ingest::{self, LoadOptions, Source};
-use fbc::problem::{Problem, Severity};
+use fbc::problem::{Code, Problem, Severity};
 
 /// The sample catalog of the project.
 fn sample() -> PathBuf {
@@ -62,7 +62,10 @@ impl Checked {
     /// The problems as they are wherever the catalog lies, a line each and in
     /// order of their words.
     fn without_places(&self) -> Result<Vec<String>, String> {
-        let problems = self.result.clone()?.into_iter().map(|problem| {
+        let problems = self.result.clone()?.into_iter();
+        // What is rendered has each key once.
+        let problems = problems.filter(|one| one.code != Code::DocumentRepeatedKey);
+        let problems = problems.map(|problem| {
             Problem {
                 position: None,
                 ..problem

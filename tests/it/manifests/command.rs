@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::cluster::text;
+use super::rendered::helm;
+use crate::support::needs::skip_without;
 use crate::support::program::Start;
 use crate::support::yaml;
 
@@ -131,6 +133,7 @@ fn choices_that_cannot_be_followed_are_refused() {
             "--by address",
         ),
         (&["--catalog=A B"], "A B"),
+        (&["--namespace=a.b"], "no namespace"),
     ] {
         let finished = run(CONFIGURATION, arguments);
         assert_eq!(finished.status.code(), Some(2), "{arguments:?}");
@@ -170,4 +173,71 @@ fn a_restricted_catalog_comes_with_a_note_about_grpc() {
     assert!(finished.stderr.contains(note), "{finished:?}");
     assert!(!finished.stderr.contains("the catalog one"), "{finished:?}");
     assert!(!run(CONFIGURATION, &[]).stderr.contains("restricted"));
+}
+
+#[test]
+fn services_have_names_that_kubernetes_takes_and_the_chart_has_the_same() {
+    let long = "x".repeat(64);
+    let catalogs = ["3scale", "two.three", &long];
+    let tables = catalogs
+        .map(|name| format!("[[catalog]]\nname = {name:?}\nsource = \"quay.invalid/a:1\"\n"));
+    let configuration = tables.concat();
+    let finished = run(&configuration, &["--catalog-host=m.example.com"]);
+    assert!(finished.status.success(), "{}", finished.stderr);
+    let of = |objects: &[Value], kind: &str| -> Vec<String> {
+        let of_kind = objects.iter().filter(|object| object["kind"] == kind);
+        let names = of_kind.map(|object| text(&object["metadata"]["name"]).to_owned());
+        names.collect()
+    };
+    let objects = yaml::documents(&finished.stdout);
+    let services = of(&objects, "Service");
+    let shortened = format!("{}-", "x".repeat(54));
+    assert_eq!(services[..2], ["catalog-3scale", "two-three"]);
+    assert!(services[2].starts_with(&shortened) && services[2].len() == 63);
+    assert_eq!(of(&objects, "CatalogSource"), services);
+    let clusters = of(&objects, "ClusterCatalog");
+    assert_eq!(clusters, ["3scale", "two.three", &services[2]]);
+    if skip_without("helm") {
+        return;
+    }
+    let values = catalogs.map(|name| format!("  - name: {name:?}\n    source: quay.invalid/a:1\n"));
+    let values = format!(
+        "olm: {{v0: {{enabled: true}}, v1: {{enabled: true, host: m.example.com}}}}\ncatalogs:\n{}",
+        values.concat()
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), values).unwrap();
+    let values = file.path().to_str().unwrap();
+    let output = helm(&[
+        "template",
+        "almanac",
+        "deploy/helm/almanac",
+        "--values",
+        values,
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    let rendered = yaml::documents(&String::from_utf8(output.stdout).unwrap());
+    assert_eq!(of(&rendered, "CatalogSource"), services);
+    assert_eq!(of(&rendered, "ClusterCatalog"), clusters);
+}
+
+#[test]
+fn catalogs_that_would_share_a_service_are_told_by_a_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("almanac.toml");
+    let ports = "grpc = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n";
+    let check = |names: &[&str]| {
+        let tables = names
+            .iter()
+            .map(|name| format!("[[catalog]]\nname = {name:?}\nsource = \"quay.invalid/a:1\"\n"));
+        let tables: String = tables.collect();
+        std::fs::write(&path, format!("{ports}{tables}")).unwrap();
+        let start = Start::new(["serve", "--check", "--data-dir={data}", "--config"]);
+        let finished = start.argument(path.to_str().unwrap()).run();
+        assert!(finished.status.success(), "{finished:?}");
+        finished.stderr
+    };
+    let said = "both catalogs would have this Service";
+    assert!(check(&["two.three", "two-three"]).contains(said));
+    assert!(!check(&["3scale", "two.three"]).contains(said));
 }

@@ -151,6 +151,40 @@ fn operator_lifecycle_manager_can_act_on_every_documented_source() {
     assert!(sources >= 6 && catalogs >= 3, "{sources}, {catalogs}");
 }
 
+/// A `CatalogSource` as oc-mirror writes it: of a template it keeps everything but the
+/// name, the namespace and the image.
+fn of_oc_mirror(template: &Value, image: &str) -> Value {
+    let mut source = template.clone();
+    source["metadata"]["name"] = "cs-community-latest".into();
+    source["metadata"]["namespace"] = "openshift-marketplace".into();
+    source["metadata"]["annotations"] = json!({"createdBy": "oc-mirror v2"});
+    source["spec"]["sourceType"] = "grpc".into();
+    source["spec"]["image"] = image.into();
+    source
+}
+
+#[test]
+fn catalog_sources_of_oc_mirror_start_with_the_documented_template() {
+    let (slim, _) = slim();
+    let mut cluster = cluster(&slim);
+    let image = "mirror.example.com/community:latest";
+    cluster.images.insert(image.to_owned(), slim);
+    let plain = json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+        "metadata": {}, "spec": {},
+    });
+    let reason = cluster.act_on(&of_oc_mirror(&plain, image)).unwrap_err();
+    assert!(reason.contains("no program"), "{reason}");
+    let documented = in_pages().into_iter().map(|(_, it)| it);
+    let template = documented
+        .filter(|it| it["kind"] == "CatalogSource" && it["metadata"]["name"] == "template")
+        .collect::<Vec<_>>();
+    let [template] = &template[..] else {
+        panic!("one template, not {template:?}")
+    };
+    cluster.act_on(&of_oc_mirror(template, image)).unwrap();
+}
+
 /// Admits a `ClusterCatalog` by the rules of its definition.
 fn accept(catalog: &Value) -> Result<(), String> {
     let source = &catalog["spec"]["source"];

@@ -11,7 +11,7 @@ use crate::graph::group::is_malformed;
 use crate::graph::names::Names;
 use crate::graph::report::{About, Report};
 use crate::problem::Code;
-use crate::text::display::{chain, list, quoted};
+use crate::text::display::{MAX_NAMES, chain, first_of, list, quoted};
 use crate::text::semver::Range;
 
 /// Checks a channel and returns its head, as an index in the blob's entries,
@@ -66,7 +66,7 @@ pub(crate) fn check(
         _ => {
             let text = format!(
                 "has several heads: {}; let one of them replace or skip the others",
-                list(&names_of(&heads))
+                with_absent(blob, &chains, &heads)
             );
             error(Code::ChannelMultipleHeads, text);
         }
@@ -87,7 +87,7 @@ pub(crate) fn check(
         let text = format!(
             "has entries that {from} not lead to: {}; let an entry of the chain replace or skip \
              them",
-            list(&names_of(&stranded))
+            with_absent(blob, &chains, &stranded)
         );
         error(Code::ChannelStranded, text);
     }
@@ -153,15 +153,29 @@ fn warn_of_absent(located: &Located<ChannelBlob>, chains: &Chains<'_>, report: &
     let blob = &located.blob;
     let absent = |number: &usize| chains.is_skipped(*number) && chains.replaces_absent(*number);
     let absent = (0..blob.entries.len()).filter(absent);
-    let mut absent: Vec<&str> = absent.map(|number| &*blob.entries[number].name).collect();
+    let mut absent: Vec<usize> = absent.collect();
     if !absent.is_empty() {
-        absent.sort_unstable();
+        absent.sort_unstable_by_key(|number| blob.entries[*number].name.as_str());
         let text = format!(
             "has entries that replace one which it does not have: {}; add what they replace or \
              remove their \"replaces\"",
-            list(&absent)
+            with_absent(blob, chains, &absent)
         );
         let about = About::Channel(&blob.name);
         report.warning(Code::ReplacesAbsent, about, located, &text);
     }
+}
+
+/// The names of entries, each with the one that it replaces if the channel lacks that: a
+/// misspelt `replaces` makes heads and strands entries.
+fn with_absent(blob: &ChannelBlob, chains: &Chains<'_>, numbers: &[usize]) -> String {
+    let names = numbers.iter().map(|number| {
+        let entry = &blob.entries[*number];
+        if chains.replaces_absent(*number) {
+            let (name, replaces) = (quoted(&entry.name), quoted(&entry.replaces));
+            return format!("{name} (which replaces the absent {replaces})");
+        }
+        quoted(&entry.name)
+    });
+    first_of(names, MAX_NAMES, ", ")
 }

@@ -17,11 +17,12 @@ mod unreadable;
 use std::sync::Arc;
 
 use crate::bundle;
-use crate::document::{Gvk, LifecycleBlob, Located};
+use crate::document::{Gvk, LifecycleBlob, Located, is_template};
 use crate::lifecycle;
 use crate::object::Object;
 use crate::problem::{Code, Problem, Severity};
 use crate::text::json::Canonicaliser;
+use crate::text::repeated::{RepeatedKey, repeated_in_json};
 use crate::text::yaml;
 use crate::text::yaml::Converted;
 use crate::visit::Visitor;
@@ -32,7 +33,10 @@ use head::{CORRECT, Head, read_head};
 use output::saturated;
 pub use output::{Meta, Output, Spot};
 pub use pieces::{Cutter, Format, Piece, Pieces, pieces};
-use unreadable::{Unreadable, blanks, empty, ignored, lines, refuse};
+use unreadable::{Unreadable, blanks, empty, ignored, lines, refuse, repeated};
+
+/// The number of repeated keys of one document that are listed.
+const MAX_REPEATED: usize = 10;
 
 /// Reads pieces, and keeps its scratch memory from one to the next.
 #[derive(Default)]
@@ -58,6 +62,8 @@ impl Reader {
         let mut reading = Reading {
             reader: self,
             file,
+            is_whole: piece.is_whole,
+            before: out.documents,
             out,
             visitor,
         };
@@ -73,6 +79,10 @@ impl Reader {
 struct Reading<'a, V> {
     reader: &'a mut Reader,
     file: u32,
+    /// Whether the piece is the whole file.
+    is_whole: bool,
+    /// The number of documents before the piece.
+    before: u32,
     out: &'a mut Output,
     visitor: &'a mut V,
 }
@@ -89,6 +99,11 @@ impl<V: Visitor> Reading<'_, V> {
             match canonicaliser.read(text, next, &mut self.out.lines) {
                 Ok(None) => return,
                 Ok(Some(end)) => {
+                    if self.reader.canonicaliser.repeats() {
+                        let keys = repeated_in_json(text, next..end, MAX_REPEATED);
+                        let first = self.out.line_ends + 1;
+                        warn_of_repeated(self.out, keys, first);
+                    }
                     self.take(start, self.out.line_ends + 1);
                     self.out.line_ends += self.reader.canonicaliser.line_ends();
                     at = end;
@@ -115,6 +130,7 @@ impl<V: Visitor> Reading<'_, V> {
     /// it is reported when the document is not YAML either.
     fn yaml(&mut self, bytes: &[u8], mut not_json: Option<Unreadable>) {
         let before = self.out.line_ends;
+        let (problems, mut empty_documents) = (self.out.problems.len(), 0);
         let mut documents = yaml::documents(bytes);
         for document in documents.by_ref() {
             // Documents count their lines from 1.
@@ -124,7 +140,15 @@ impl<V: Visitor> Reading<'_, V> {
             let converted = &mut self.reader.converted;
             converted.clear();
             match yaml::convert(document.bytes, &yaml::Limits::default(), converted) {
-                Ok(Converted { found, rest }) => {
+                Ok(Converted {
+                    found,
+                    rest,
+                    repeats,
+                }) => {
+                    if repeats {
+                        let keys = yaml::repeated_keys(document.bytes, MAX_REPEATED);
+                        warn_of_repeated(self.out, keys, first);
+                    }
                     if let Some(rest) = rest {
                         self.out
                             .problem(first + saturated(rest) - 1, None, ignored());
@@ -135,7 +159,8 @@ impl<V: Visitor> Reading<'_, V> {
                         }
                         _ if found => self.take_converted(line),
                         _ => {
-                            self.out.problem(first, None, empty());
+                            self.out.problem(first, None, empty(false));
+                            empty_documents += u32::from(rest.is_none());
                             self.out.documents += 1;
                         }
                     }
@@ -147,6 +172,11 @@ impl<V: Visitor> Reading<'_, V> {
             }
         }
         self.out.line_ends += saturated(documents.lines());
+        let read = self.out.documents - self.before;
+        if self.is_whole && read > 0 && read == empty_documents {
+            self.out.problems.truncate(problems);
+            self.out.problem(before + 1, None, empty(true));
+        }
     }
 
     fn take_converted(&mut self, line: u32) {
@@ -169,6 +199,7 @@ impl<V: Visitor> Reading<'_, V> {
             file,
             out,
             visitor,
+            ..
         } = self;
         out.lines.push(b'\n');
         if out.lines[start] != b'{' {
@@ -227,6 +258,16 @@ impl<V: Visitor> Reading<'_, V> {
     }
 }
 
+/// Warns of keys of the next document, whose lines count from this one.
+fn warn_of_repeated(out: &mut Output, keys: Vec<RepeatedKey>, first: u32) {
+    for key in keys {
+        let line = |line| first.saturating_add(saturated(line) - 1);
+        let (at, column) = (line(key.line), saturated(key.column));
+        let problem = repeated(&key.key, line(key.first_line));
+        out.problem(at, Some(column), problem);
+    }
+}
+
 fn locate<T>(blob: T, (meta, file, document, line): (u32, u32, u32, u32)) -> Located<T> {
     Located {
         blob,
@@ -244,7 +285,8 @@ fn is_of_olm(schema: &str) -> bool {
     start.is_some_and(|start| start.eq_ignore_ascii_case("olm."))
 }
 
-/// The prefix is reserved for OLM, so such a blob is mostly a mistake.
+/// The prefix is reserved for OLM, so such a blob is mostly a mistake. A template of opm is
+/// not read by any client.
 fn unknown_schema(head: &Head<'_>) -> Problem {
     let Head {
         schema,
@@ -256,10 +298,17 @@ fn unknown_schema(head: &Head<'_>) -> Problem {
     } else {
         format!("the blob {name:?}")
     };
-    let message = format!(
-        "{blob} has the schema {schema:?}, which nobody defines: OLM will not see it; check the \
-         spelling"
-    );
+    let message = if is_template(schema) {
+        format!(
+            "{blob} has the schema {schema:?}, which is that of a template and no part of a \
+             catalog; put what `opm alpha render-template` makes of it in its place"
+        )
+    } else {
+        format!(
+            "{blob} has the schema {schema:?}, which nobody defines: OLM will not see it; check \
+             the spelling"
+        )
+    };
     let mut problem = Problem::new(Code::SchemaUnknown, Severity::Warning, message);
     problem.subject.package = package.to_string();
     problem.subject.schema = schema.to_string();

@@ -19,6 +19,8 @@ pub struct Piece {
     pub range: Range<usize>,
     /// The notation of its documents.
     pub format: Format,
+    /// Whether it is the whole file.
+    pub is_whole: bool,
 }
 
 /// The notation of documents.
@@ -59,12 +61,12 @@ impl Iterator for Pieces<'_> {
     fn next(&mut self) -> Option<Piece> {
         let start = self.start?;
         let rest = self.content.get(start..)?;
-        let Piece { range, format } = self.cutter.last(rest);
-        let end = start + range.end;
+        let piece = self.cutter.last(rest);
+        let end = start + piece.range.end;
         self.start = (end < self.content.len()).then_some(end);
         Some(Piece {
             range: start..end,
-            format,
+            ..piece
         })
     }
 }
@@ -125,6 +127,7 @@ impl Cutter {
         self.cut(bytes).unwrap_or_else(|| Piece {
             range: 0..bytes.len(),
             format: self.format.unwrap_or_else(|| first_format(bytes)),
+            is_whole: self.format.is_none(),
         })
     }
 
@@ -148,6 +151,7 @@ impl Cutter {
         Some(Piece {
             range: 0..end,
             format,
+            is_whole: false,
         })
     }
 }

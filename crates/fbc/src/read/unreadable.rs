@@ -3,6 +3,7 @@
 use crate::problem::{Code, Problem, Severity};
 use crate::read::head::CORRECT;
 use crate::read::output::{Output, saturated};
+use crate::text::display::quoted;
 use crate::text::json::JsonError;
 use crate::text::yaml;
 
@@ -83,13 +84,15 @@ fn refuse_at(out: &mut Output, line: u32, column: Option<u32>, code: Code, messa
 /// opm reads such a document as an object without a schema and refuses the
 /// catalog, wherever the document stands in its file. catalogd ignores it, and so
 /// do readers of served content: nothing is lost.
-pub(super) fn empty() -> Problem {
-    Problem::new(
-        Code::DocumentEmpty,
-        Severity::Error,
+pub(super) fn empty(is_whole_file: bool) -> Problem {
+    let message = if is_whole_file {
+        "this file holds only comments or blank lines, and opm refuses a catalog with such a file; \
+         remove the file or list it in .indexignore"
+    } else {
         "this document holds only comments or blank lines, and opm refuses a catalog with such a \
-         document; remove the `---` between it and its neighbour",
-    )
+         document; remove the `---` between it and its neighbour"
+    };
+    Problem::new(Code::DocumentEmpty, Severity::Error, message)
 }
 
 /// opm reads the first YAML document between two separators and silently ignores
@@ -101,4 +104,14 @@ pub(crate) fn ignored() -> Problem {
         "what begins here is not read, since a document has ended before it; put a line `---` \
          between the two",
     )
+}
+
+/// opm and catalogd read the last of equal keys, and do not mention the others.
+pub(crate) fn repeated(key: &str, first_line: u32) -> Problem {
+    let message = format!(
+        "the key {} stands in line {first_line} already, and only the last one counts; keep one \
+         of them",
+        quoted(key)
+    );
+    Problem::new(Code::DocumentRepeatedKey, Severity::Warning, message)
 }

@@ -165,7 +165,7 @@ impl PackageSelection {
         }
     }
 
-    fn check(&self, full: bool) -> Result<(), RequestError> {
+    pub(crate) fn check(&self, full: bool) -> Result<(), RequestError> {
         if self.name.is_empty() {
             return Err(RequestError::NoPackageName);
         }

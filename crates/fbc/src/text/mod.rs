@@ -4,6 +4,7 @@
 pub mod display;
 pub mod go_quote;
 pub mod json;
+pub mod repeated;
 pub mod semver;
 pub mod suggest;
 pub mod yaml;

@@ -6,7 +6,7 @@ use crate::config_files::{self, AwaitedFile, FileError, FileKind};
 use crate::digest::Digest;
 use crate::mirrors::matching::Mirrors;
 use crate::mirrors::mirror_sets::MirrorSet;
-use crate::mirrors::remarks::FileRemark;
+use crate::mirrors::remarks::{FileRemark, Remark};
 use crate::mirrors::{kubernetes, registries_conf};
 
 /// The largest file, in bytes.
@@ -46,10 +46,10 @@ impl Mirrors {
         }
         let mut sets = Vec::new();
         for path in &files.kubernetes {
-            sets.extend(mirror_sets(path)?);
+            sets.extend(mirrors.mirror_sets(path)?);
         }
         if let Some(file) = &files.awaited {
-            let found = file_sets(&file.path);
+            let found = mirrors.file_sets(&file.path);
             let (found, _) = found.map_err(|error| error.unknown_if_missing(file))?;
             sets.extend(found);
         }
@@ -110,25 +110,61 @@ impl Mirrors {
             self.credential_helpers = later.credential_helpers;
         }
     }
+
+    /// The mirror sets of a file, or of a folder of files. Keeps the remarks on them.
+    fn mirror_sets(&mut self, path: &Path) -> Result<Vec<MirrorSet>, FileError> {
+        let is_folder = path.is_dir();
+        let files = if is_folder {
+            config_files::list(FileKind::Mirrors, path, &[".yaml", ".yml", ".json"])?
+        } else {
+            vec![path.to_owned()]
+        };
+        let mut all = Vec::new();
+        for path in files {
+            let (sets, found) = self.file_sets(&path)?;
+            if !found && !is_folder {
+                let problem = "it contains no ImageDigestMirrorSet, ImageTagMirrorSet or \
+                     ImageContentSourcePolicy";
+                return Err(FileError::content(FileKind::Mirrors, &path, problem));
+            }
+            all.extend(sets);
+        }
+        Ok(all)
+    }
+
+    /// The sets of a file, and whether it has an object of a kind of such sets.
+    fn file_sets(&mut self, path: &Path) -> Result<(Vec<MirrorSet>, bool), FileError> {
+        let rejected = |problem: String| FileError::content(FileKind::Mirrors, path, problem);
+        let text = text(path)?;
+        let read = kubernetes::parse(&text).map_err(rejected)?;
+        self.remark(path, &text, read.remarks);
+        Ok((read.sets, read.found))
+    }
+
+    fn remark(&mut self, path: &Path, text: &str, remarks: Vec<Remark>) {
+        let digest = Digest::of(text.as_bytes());
+        let remarks = remarks.into_iter().map(|remark| FileRemark {
+            path: path.to_owned(),
+            digest,
+            remark,
+        });
+        self.remarks.extend(remarks);
+    }
 }
 
 fn conf_file(path: &Path) -> Result<Mirrors, FileError> {
     let text = text(path)?;
     let file = registries_conf::parse(&text)
         .map_err(|problem| FileError::content(FileKind::Mirrors, path, problem))?;
-    let digest = Digest::of(text.as_bytes());
-    let remarks = file.remarks.into_iter().map(|remark| FileRemark {
-        path: path.to_owned(),
-        digest,
-        remark,
-    });
-    Ok(Mirrors {
+    let mut mirrors = Mirrors {
         rules: file.rules,
-        remarks: remarks.collect(),
         credential_helpers: file
             .credential_helpers
             .map(|names| (path.to_owned(), names)),
-    })
+        ..Mirrors::default()
+    };
+    mirrors.remark(path, &text, file.remarks);
+    Ok(mirrors)
 }
 
 /// The rules of a folder's files. Later ones override earlier ones.
@@ -138,32 +174,6 @@ fn conf_folder(folder: &Path) -> Result<Mirrors, FileError> {
         mirrors.replace(conf_file(&path)?);
     }
     Ok(mirrors)
-}
-
-fn mirror_sets(path: &Path) -> Result<Vec<MirrorSet>, FileError> {
-    let is_folder = path.is_dir();
-    let files = if is_folder {
-        config_files::list(FileKind::Mirrors, path, &[".yaml", ".yml", ".json"])?
-    } else {
-        vec![path.to_owned()]
-    };
-    let mut all = Vec::new();
-    for path in files {
-        let (sets, found) = file_sets(&path)?;
-        if !found && !is_folder {
-            let problem = "it contains no ImageDigestMirrorSet, ImageTagMirrorSet or \
-                 ImageContentSourcePolicy";
-            return Err(FileError::content(FileKind::Mirrors, &path, problem));
-        }
-        all.extend(sets);
-    }
-    Ok(all)
-}
-
-/// The sets of a file, and whether it has an object of a kind of such sets.
-fn file_sets(path: &Path) -> Result<(Vec<MirrorSet>, bool), FileError> {
-    let rejected = |problem: String| FileError::content(FileKind::Mirrors, path, problem);
-    kubernetes::parse(&text(path)?).map_err(rejected)
 }
 
 fn text(path: &Path) -> Result<String, FileError> {

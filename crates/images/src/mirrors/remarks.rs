@@ -1,6 +1,6 @@
-//! Remarks on a `registries.conf`: keys and tables without effect. They are
-//! ignored, as by podman and CRI-O, but reported: a misspelt `blocked` blocks
-//! nothing.
+//! Remarks on the files about mirrors: keys and tables of a `registries.conf` without
+//! effect, which are ignored as by podman and CRI-O, but reported, since a misspelt
+//! `blocked` blocks nothing; and mirror sets in a version that no cluster takes.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -54,6 +54,18 @@ pub(crate) struct FileRemark {
 }
 
 impl Remark {
+    /// A remark on a mirror set in another version than that of its kind.
+    pub(super) fn version(kind: &'static str, found: &str, wanted: &str) -> Self {
+        Self {
+            table: kind,
+            key: "apiVersion".into(),
+            problem: format!(
+                "a cluster would not take the version {:?}; write apiVersion: {wanted}",
+                shown(found)
+            ),
+        }
+    }
+
     /// A remark on a `[[registry]]`.
     pub(super) fn prefix(prefix: &str, problem: &str) -> Self {
         Self {

@@ -232,7 +232,7 @@ fn docker_hub_has_its_mirrors_under_each_of_its_names() {
 /// The mirrors of a `registries.conf` with mirror sets.
 fn with_sets(conf: &str, sets: &str) -> Mirrors {
     let mut mirrors = mirrors(conf);
-    mirrors.add_sets(&kubernetes::parse(sets).unwrap().0);
+    mirrors.add_sets(&kubernetes::parse(sets).unwrap().sets);
     mirrors
 }
 
@@ -374,6 +374,20 @@ fn later_files_override_earlier_ones() {
         ["set.example/x@D", "two.example/x@D"]
     );
     assert_eq!(locations(&read, "c.d/x:v1"), ["main.example/x:v1"]);
+
+    // A set in another version works, and is remarked on.
+    assert!(read.remarks().is_empty());
+    put(
+        "sets/older.yaml",
+        "apiVersion: operator.openshift.io/v1\nkind: ImageTagMirrorSet\nspec:\n  \
+         imageTagMirrors: [{source: e.f, mirrors: [tags.example]}]\n",
+    );
+    let read = Mirrors::read(&files).unwrap();
+    assert_eq!(
+        locations(&read, "e.f/x:v1"),
+        ["tags.example/x:v1", "e.f/x:v1"]
+    );
+    assert_eq!(read.remarks().len(), 1);
 
     // A file from the settings must exist and be valid.
     files.kubernetes = vec![folder.path().join("sets/other.yaml")];

@@ -18,6 +18,7 @@ pub struct Registries(Arc<Shared>);
 struct Shared {
     clients: Arc<RegistryClients>,
     mirrors: MirrorFiles,
+    any_certificate: bool,
     remarks: RemarkLog,
     policy: PolicyFiles,
     bundle_scopes: Vec<String>,
@@ -29,6 +30,7 @@ impl Registries {
         Ok(Self(Arc::new(Shared {
             clients: Arc::new(RegistryClients::new(settings)?),
             mirrors: settings.mirrors.clone(),
+            any_certificate: settings.any_certificate,
             remarks: RemarkLog::default(),
             policy: settings.policy.clone(),
             bundle_scopes: settings.bundle_scopes.clone(),
@@ -74,7 +76,11 @@ impl Registries {
                 stores,
                 digest_suffices,
             };
-            Ok((admission, mirrors.locations(&reference), signatures))
+            let mut locations = mirrors.locations(&reference);
+            for location in locations.iter_mut().flatten() {
+                location.insecure |= shared.any_certificate;
+            }
+            Ok((admission, locations, signatures))
         });
         let read = reading.await.map_err(|error| Error::Setup {
             problem: format!("reading the files about {requested} failed: {error}"),

@@ -55,9 +55,26 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- ternary 8080 8443 (eq .Values.tls.mode "none") -}}
 {{- end -}}
 
-{{/* The name of a catalog in Services and CatalogSources, which have no dots. */}}
+{{/* The name of a catalog in Services and CatalogSources: no dots, no digit at the
+     beginning, at most 63 characters. As `almanac manifests` has it. */}}
 {{- define "almanac.label" -}}
-{{- . | replace "." "-" -}}
+{{- $label := . | replace "." "-" -}}
+{{- if regexMatch "^[0-9]" $label -}}
+{{- $label = printf "catalog-%s" $label -}}
+{{- end -}}
+{{- if gt (len $label) 63 -}}
+{{- $label = printf "%s-%s" ($label | trunc 54 | trimAll "-") (sha256sum . | trunc 8) -}}
+{{- end -}}
+{{- $label -}}
+{{- end -}}
+
+{{/* The name of a ClusterCatalog, which must fit into the value of a label. */}}
+{{- define "almanac.clusterCatalog" -}}
+{{- if gt (len .) 63 -}}
+{{- printf "%s-%s" (. | trunc 54 | trimAll "-.") (sha256sum . | trunc 8) -}}
+{{- else -}}
+{{- . -}}
+{{- end -}}
 {{- end -}}
 
 {{/* A value of TOML. JSON's strings, numbers and lists of them are TOML's too. */}}
@@ -147,7 +164,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- $_ := set $catalog "source" . }}
 {{- end }}
 {{- $host := printf "%s.%s.svc" (include "almanac.label" .name) $.Release.Namespace }}
-{{- if and (contains "." .name) (not (has $host $catalog.authorities)) }}
+{{- if and (ne (include "almanac.label" .name) .name) (not (has $host $catalog.authorities)) }}
 {{- $_ := set $catalog "authorities" (append ($catalog.authorities | default list) $host) }}
 {{- end }}
 

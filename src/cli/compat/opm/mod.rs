@@ -6,6 +6,7 @@
 //! beside this program under another name: Operator Lifecycle Manager also runs
 //! verbs of the image that do not serve it.
 
+mod pull_flags;
 mod serve;
 mod verbs;
 
@@ -16,10 +17,10 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::cli::compat::go_flags::parse_bool;
 use crate::cli::{Failure, output};
 use crate::config::Environment;
 
+use pull_flags::PullFlags;
 pub(crate) use serve::report_invalid_arguments;
 
 /// Serve a catalog folder with the arguments of opm
@@ -32,17 +33,8 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Verb,
 
-    /// Ignored: no image is pulled
-    #[arg(long, global = true, hide = true, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
-    skip_tls: bool,
-
-    /// Ignored: no image is pulled
-    #[arg(long, global = true, hide = true, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
-    skip_tls_verify: bool,
-
-    /// Ignored: no image is pulled
-    #[arg(long, global = true, hide = true, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
-    use_http: bool,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
 #[derive(Debug, Subcommand)]
@@ -53,16 +45,12 @@ enum Verb {
         /// The catalog folder
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
+        /// `json` or `yaml`: print whether it passed, and the errors
+        #[arg(long, short, value_name = "FORMAT")]
+        output: Option<String>,
     },
-    /// Print a catalog, like `almanac render`
-    Render {
-        /// An image reference or a catalog folder
-        #[arg(value_name = "SOURCE", required = true)]
-        sources: Vec<String>,
-        /// `json` or `yaml`
-        #[arg(long, short, default_value = "json", value_name = "FORMAT")]
-        output: String,
-    },
+    /// Print catalogs, like `almanac render`
+    Render(verbs::RenderArguments),
     /// `list packages|channels|bundles SOURCE [PACKAGE]`, like `almanac list`
     Alpha {
         /// The verb and its arguments
@@ -117,14 +105,15 @@ pub(crate) fn run(arguments: &[OsString], environment: &Environment) -> Result<E
 
 impl Arguments {
     pub(crate) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
-        if self.skip_tls || self.skip_tls_verify || self.use_http {
-            output::note("almanac: flags for pulling images are ignored");
+        let pulls = matches!(self.verb, Verb::Render(_) | Verb::Alpha { .. });
+        if self.pull.is_set() && !pulls {
+            output::note("almanac: flags for pulling images are ignored: nothing is pulled");
         }
         match self.verb {
             Verb::Serve(arguments) => arguments.run(environment),
-            Verb::Validate { folder } => verbs::validate(folder),
-            Verb::Render { sources, output } => verbs::render(&sources, &output, environment),
-            Verb::Alpha { arguments } => verbs::alpha(arguments, environment),
+            Verb::Validate { folder, output } => verbs::validate(folder, output.as_deref()),
+            Verb::Render(arguments) => verbs::render(&arguments, self.pull, environment),
+            Verb::Alpha { arguments } => verbs::alpha(arguments, self.pull, environment),
             Verb::Version => verbs::version(),
             Verb::Other(arguments) => Err(verbs::unknown(&arguments)),
         }

@@ -10,9 +10,12 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, anyhow};
 use clap::Parser as _;
+use serde::Serialize;
 
+use crate::cli::compat::go_flags::parse_bool;
+use crate::cli::compat::opm::pull_flags::PullFlags;
 use crate::cli::output::{self, Shown};
-use crate::cli::{Failure, block_on, list, render};
+use crate::cli::{Failure, block_on, format, list, render};
 use crate::config::Environment;
 use crate::ingest::{self, FolderOptions, LoadOptions, Source};
 use fbc::problem::Severity;
@@ -66,58 +69,172 @@ pub(crate) fn version() -> Result<ExitCode, Failure> {
     })
 }
 
-/// `opm validate`: prints the problems, and fails for errors.
-pub(crate) fn validate(folder: PathBuf) -> Result<ExitCode, Failure> {
+/// What `opm validate` prints with an output format.
+#[derive(Serialize)]
+struct Verdict {
+    passed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<VerdictError>,
+}
+
+#[derive(Serialize)]
+struct VerdictError {
+    message: String,
+}
+
+impl Verdict {
+    /// The verdict on a catalog with these errors, one a line.
+    fn new(errors: &[String]) -> Self {
+        let message = (!errors.is_empty()).then(|| errors.join("\n"));
+        Self {
+            passed: message.is_none(),
+            error: message.map(|message| VerdictError { message }),
+        }
+    }
+
+    fn print(&self, format: VerdictFormat) -> Result<ExitCode, Failure> {
+        output::print(|out| match format {
+            VerdictFormat::Json => output::json(self, out),
+            VerdictFormat::Yaml => format::yaml_of(self, out),
+        })?;
+        Ok(if self.passed {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum VerdictFormat {
+    Json,
+    Yaml,
+}
+
+/// `opm validate`: prints the problems, and fails for errors. With an output format it
+/// prints only whether the catalog passed, with its errors, as opm does.
+pub(crate) fn validate(folder: PathBuf, output: Option<&str>) -> Result<ExitCode, Failure> {
+    let format = match output {
+        None | Some("") => None,
+        Some("json") => Some(VerdictFormat::Json),
+        Some("yaml") => Some(VerdictFormat::Yaml),
+        Some(other) => return Err(unknown_format(other)),
+    };
     let source = Source::File(folder);
     let options = LoadOptions {
         folder: FolderOptions::with_links_anywhere(),
         ..LoadOptions::default()
     };
-    let loaded = block_on(ingest::load(&source, &options))?
-        .with_context(|| format!("cannot read {source}"))
-        .map_err(Failure::run)?;
+    let loaded = match (block_on(ingest::load(&source, &options))?, format) {
+        (Err(error), Some(format)) if error.is_refusal() => {
+            return Verdict::new(&[error.to_string()]).print(format);
+        }
+        (loaded, _) => loaded
+            .with_context(|| format!("cannot read {source}"))
+            .map_err(Failure::run)?,
+    };
     let Ok(reading) = loaded.read(|_, _, _| Ok::<_, Infallible>(()));
-    let mut bad = false;
+    let errors = reading.problems.iter();
+    let errors = errors.filter(|problem| problem.severity > Severity::Warning);
+    let errors: Vec<String> = errors.map(ToString::to_string).collect();
+    if let Some(format) = format {
+        return Verdict::new(&errors).print(format);
+    }
     for problem in &reading.problems {
-        bad |= problem.severity > Severity::Warning;
         output::note(&format!("almanac: {problem}"));
     }
-    Ok(if bad {
-        ExitCode::FAILURE
-    } else {
+    Ok(if errors.is_empty() {
         ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
+}
+
+fn unknown_format(format: &str) -> Failure {
+    Failure::run(anyhow!("unknown output {format:?}; write json or yaml"))
+}
+
+/// The arguments of `opm render`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RenderArguments {
+    /// Image references or catalog folders
+    #[arg(value_name = "SOURCE", required = true)]
+    sources: Vec<String>,
+
+    /// `json` or `yaml`
+    #[arg(long, short, default_value = "json", value_name = "FORMAT")]
+    output: String,
+
+    /// Not supported: all migrations
+    #[arg(long, hide = true, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    migrate: bool,
+
+    /// Not supported but for `none`: migrations up to this one
+    #[arg(long, hide = true, value_name = "NAME", default_value = "")]
+    migrate_level: String,
+
+    /// Not supported: references for bundles without an image
+    #[arg(long, hide = true, value_name = "TEMPLATE", default_value = "")]
+    alpha_image_ref_template: String,
+}
+
+impl RenderArguments {
+    /// Refuses flags whose effect would be missing.
+    fn check(&self) -> Result<(), Failure> {
+        let refused = [
+            ("--migrate", self.migrate),
+            (
+                "--migrate-level",
+                !matches!(&*self.migrate_level, "" | "none"),
+            ),
+            (
+                "--alpha-image-ref-template",
+                !self.alpha_image_ref_template.is_empty(),
+            ),
+        ];
+        match refused.iter().find(|(_, is_set)| *is_set) {
+            Some((flag, _)) => Err(Failure::run(anyhow!(
+                "almanac replaces opm here, and renders catalogs as they are, without {flag}; for \
+                 that, install the real opm beside it as {UPSTREAM}"
+            ))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// `opm render`.
 pub(crate) fn render(
-    sources: &[String],
-    format: &str,
+    arguments: &RenderArguments,
+    pull: PullFlags,
     environment: &Environment,
 ) -> Result<ExitCode, Failure> {
-    let format = match format {
+    arguments.check()?;
+    let format = match &*arguments.output {
         "json" => "jsonl",
         "yaml" => "yaml",
-        other => {
-            return Err(Failure::run(anyhow!(
-                "unknown output {other:?}; write json or yaml"
-            )));
-        }
+        other => return Err(unknown_format(other)),
     };
-    let [source] = sources else {
-        return Err(Failure::run(anyhow!("write exactly one source")));
-    };
-    let words = ["render", &input(source), "--output", format];
-    as_almanac(words.map(str::to_owned), environment)
+    let sources: Vec<String> = arguments.sources.iter().map(|text| input(text)).collect();
+    let (first, more) = sources
+        .split_first()
+        .context("there is no source")
+        .map_err(Failure::run)?;
+    let words = ["render", first, "--output", format];
+    as_almanac(words.map(str::to_owned), more, pull, environment)
 }
 
 /// `opm alpha list`.
-pub(crate) fn alpha(words: Vec<String>, environment: &Environment) -> Result<ExitCode, Failure> {
+pub(crate) fn alpha(
+    words: Vec<String>,
+    mut pull: PullFlags,
+    environment: &Environment,
+) -> Result<ExitCode, Failure> {
+    let words = pull.take_from(words)?;
     let mut rest = words.iter().map(String::as_str);
     if let (Some("list"), Some(what), Some(source)) = (rest.next(), rest.next(), rest.next()) {
         let list = ["list", what, &input(source)].map(str::to_owned);
         let list = list.into_iter().chain(rest.map(str::to_owned));
-        return as_almanac(list, environment);
+        return as_almanac(list, &[], pull, environment);
     }
     let words = ["alpha".to_owned()].into_iter().chain(words);
     Err(unknown(&words.map(OsString::from).collect::<Vec<_>>()))
@@ -143,11 +260,15 @@ fn input(source: &str) -> String {
     }
 }
 
-/// Runs a command of almanac. The exit code of every failure is 1.
+/// Runs a command of almanac, `render` for more sources. The exit code of every failure
+/// is 1.
 fn as_almanac(
     words: impl IntoIterator<Item = String>,
+    more: &[String],
+    pull: PullFlags,
     environment: &Environment,
 ) -> Result<ExitCode, Failure> {
+    let any_certificate = pull.accept_any_certificate()?;
     // opm follows links wherever they lead.
     let links = "--link-folder=/".to_owned();
     let words = ["almanac".to_owned()]
@@ -157,10 +278,17 @@ fn as_almanac(
     let done = match Equivalent::try_parse_from(words).map_err(Failure::run)? {
         Equivalent::Render(mut arguments) => {
             arguments.as_opm = true;
+            arguments.more = more.to_vec();
+            if any_certificate {
+                arguments.accept_any_certificate();
+            }
             arguments.run(environment)
         }
         Equivalent::List(mut arguments) => {
             arguments.as_opm = true;
+            if any_certificate {
+                arguments.accept_any_certificate();
+            }
             arguments.run(environment)
         }
     };

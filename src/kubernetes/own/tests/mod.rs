@@ -431,6 +431,36 @@ async fn a_catalogd_that_comes_back_stops_the_writes_and_is_told_once() {
     assert_eq!(after, [&format!("POST {lease} CatalogdIsAlive")]);
 }
 
+/// For minutes, and so shortly that only the look before a write sees it.
+#[tokio::test(start_paused = true)]
+async fn a_status_of_a_catalogd_that_left_again_is_not_told_as_overwritten() {
+    for minutes in [10, 0] {
+        let server = Server::start("Unavailable");
+        let stop = own(&server);
+        sleep(Duration::from_secs(30)).await;
+        assert_eq!(server.status_writes(), 1);
+        for minute in 0..=minutes {
+            server.renew("catalogd");
+            server.overwrite(&format!("c{minute}"));
+            sleep(Duration::from_secs(if minutes == 0 { 4 } else { 60 })).await;
+        }
+        assert_eq!(server.status_writes(), 1);
+        server.renew("");
+        sleep(Duration::from_mins(1)).await;
+        // Another writer still is one.
+        assert_eq!(server.status_writes(), 2, "{:?}", server.writes());
+        let told = |server: &Server| {
+            let writes = server.writes().into_iter();
+            writes.filter(|(_, it)| it.ends_with("Overwritten")).count()
+        };
+        assert_eq!(told(&server), 0, "{minutes}");
+        server.overwrite("d");
+        sleep(Duration::from_mins(1)).await;
+        stop.cancel();
+        assert_eq!(told(&server), 1, "{minutes}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_that_worked_without_an_answer_fails_no_longer() {
     let server = Server::start("Unavailable");

@@ -117,7 +117,29 @@ fn only_the_tail_replaces_what_is_absent_without_a_warning() {
     assert_eq!(
         problems[0].message,
         "package \"foo\": channel \"beta\" has entries that replace one which it does not have: \
-         \"b\"; add what they replace or remove their \"replaces\""
+         \"b\" (which replaces the absent \"gone\"); add what they replace or remove their \
+         \"replaces\""
+    );
+}
+
+#[test]
+fn heads_and_stranded_entries_are_named_with_what_they_replace_in_vain() {
+    refused_with(
+        &foo(&["c replaces gone", "b replaces a", "a replaces lost"]),
+        Code::ChannelMultipleHeads,
+        "package \"foo\": channel \"beta\" has several heads: \"b\", \"c\" (which replaces the \
+         absent \"gone\"); let one of them replace or skip the others",
+    );
+    refused_with(
+        &foo(&[
+            "d replaces c",
+            "c skips b",
+            "b replaces a",
+            "a replaces gone",
+        ]),
+        Code::ChannelStranded,
+        "package \"foo\": channel \"beta\" has entries that its head \"d\" does not lead to: \
+         \"a\" (which replaces the absent \"gone\"); let an entry of the chain replace or skip them",
     );
 }
 

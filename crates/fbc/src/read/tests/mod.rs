@@ -245,6 +245,69 @@ fn a_document_without_content_is_an_error_wherever_it_stands() {
 }
 
 #[test]
+fn a_file_without_content_is_one_problem_that_says_to_remove_the_file() {
+    for (content, is_file) in [
+        ("# Copyright 2024\n# SPDX: x\n", true),
+        ("\n", true),
+        ("# c\n---\n# d\n---\n\n", true),
+        ("# c\n---\nschema: x\n", false),
+        ("schema: x\n---\n# c\n", false),
+        ("{\"schema\":\"x\"}\n# c\n", false),
+        // Something stands in it that is not read.
+        ("---\n...\nschema: x\n", false),
+    ] {
+        let out = read(content.as_bytes(), 1000);
+        let empty = out.problems.iter();
+        let empty: Vec<_> = empty
+            .filter(|(_, problem)| problem.code == Code::DocumentEmpty)
+            .collect();
+        assert_eq!(empty.len(), 1, "{content:?}: {empty:?}");
+        let message = &empty[0].1.message;
+        let said = [".indexignore", "neighbour"].map(|word| message.contains(word));
+        assert_eq!(said, [is_file, !is_file], "{content:?}: {message}");
+    }
+}
+
+#[test]
+fn a_key_that_stands_twice_is_warned_of_and_the_last_one_counts() {
+    let yaml =
+        "---\nschema: olm.channel\npackage: a\nname: b\nentries:\n- name: c\nentries:\n- name: d\n";
+    let json = "{\"schema\":\"olm.channel\",\"package\":\"a\",\n\"entries\":[{\"name\":\"c\"}],\n\
+                \"name\":\"b\", \"entries\":[{\"name\":\"d\"}]}\n";
+    let before = "{\"schema\":\"x\"}\n{\"schema\":\"x\"}\n";
+    for (content, place, above) in [
+        (yaml.to_owned(), (0, 7, Some(1)), 2),
+        (format!("schema: x\n{yaml}"), (1, 8, Some(1)), 2),
+        (json.to_owned(), (0, 3, Some(13)), 1),
+        (format!("{before}{json}"), (2, 5, Some(13)), 1),
+    ] {
+        for target in [1, 1000] {
+            let out = read(content.as_bytes(), target);
+            let [(spot, problem)] = &out.problems[..] else {
+                panic!("{content}: {:?}", out.problems);
+            };
+            let found = (problem.code, problem.severity);
+            assert_eq!(found, (Code::DocumentRepeatedKey, Severity::Warning));
+            assert_eq!((spot.document, spot.line, spot.column), place, "{content}");
+            let first = format!("\"entries\" stands in line {}", spot.line - above);
+            assert!(problem.message.contains(&first), "{}", problem.message);
+            let entries = &out.blobs.channels[0].blob.entries;
+            assert_eq!((entries.len(), entries[0].name.as_str()), (1, "d"));
+        }
+    }
+    // Each in its own object, or merged from elsewhere.
+    for good in [
+        "schema: x\na: {b: 1}\nc: {b: 2}\n",
+        "schema: x\na: &a {b: 1}\nc:\n  <<: *a\n  b: 2\n",
+        "{\"schema\":\"x\",\"a\":{\"b\":1},\"c\":[{\"b\":1},{\"b\":1}]}",
+    ] {
+        assert_eq!(read(good.as_bytes(), 1000).problems, [], "{good}");
+    }
+    let many = format!("schema: x\n{}", "a: 1\n".repeat(100));
+    assert_eq!(read(many.as_bytes(), 1000).problems.len(), MAX_REPEATED);
+}
+
+#[test]
 fn a_file_means_the_same_in_one_piece_or_many() {
     let json = "{\"schema\":\"a\",\n \"name\":\"}\\n{\"}\n{\"schema\":\"b\"}\n\n{\"schema\":\"c\"} {\"schema\":\"d\"}\n{\"schema\":\"e\"}\n";
     let yaml =

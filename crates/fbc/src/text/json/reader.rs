@@ -34,6 +34,7 @@ pub struct Canonicaliser {
     buffers: Buffers,
     top: Vec<TopMember>,
     line_ends: u32,
+    repeats: bool,
 }
 
 impl Canonicaliser {
@@ -49,6 +50,7 @@ impl Canonicaliser {
     ) -> Result<Option<usize>, JsonError> {
         self.top.clear();
         self.line_ends = 0;
+        self.repeats = false;
         if input.len() > MAX_LENGTH {
             return Err(JsonError {
                 offset: start,
@@ -61,6 +63,7 @@ impl Canonicaliser {
         let read = reader.next(out, &mut self.top);
         self.buffers = reader.buffers;
         self.line_ends = reader.line_ends;
+        self.repeats = reader.repeats;
         read
     }
 
@@ -72,6 +75,11 @@ impl Canonicaliser {
     /// The number of line ends in the last value and before it.
     pub(crate) fn line_ends(&self) -> u32 {
         self.line_ends
+    }
+
+    /// Whether an object of the last value has a key twice.
+    pub(crate) fn repeats(&self) -> bool {
+        self.repeats
     }
 
     /// The ends of the strings in the value of a top member.
@@ -95,6 +103,8 @@ pub(super) struct Reader<'a> {
     /// The input from here to `at` is unchanged, and not in `changed` yet.
     pub(super) pending: usize,
     pub(super) line_ends: u32,
+    /// Whether a member was dropped for a later one with its key.
+    repeats: bool,
     pub(super) buffers: Buffers,
 }
 
@@ -115,6 +125,7 @@ impl<'a> Reader<'a> {
             growth: 0,
             pending: start,
             line_ends: 0,
+            repeats: false,
             buffers,
         }
     }
@@ -406,6 +417,7 @@ impl<'a> Reader<'a> {
                 // The last of equal keys counts.
                 Some(Ordering::Equal) => {
                     sorted = false;
+                    self.repeats = true;
                     self.buffers.members.pop();
                 }
                 Some(Ordering::Greater) => sorted = false,
@@ -442,6 +454,7 @@ impl<'a> Reader<'a> {
                 kept += 1;
             }
         }
+        self.repeats |= kept < members.len();
         members.truncate(kept);
         self.buffers.members = members;
     }

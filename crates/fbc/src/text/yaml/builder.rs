@@ -25,6 +25,11 @@ pub struct Converted {
     /// The line within the document, from 1, of the first text that was not read: a
     /// YAML document had ended before it.
     pub rest: Option<usize>,
+    /// Whether a mapping may have a key twice: an earlier value was dropped, which may
+    /// be one that was merged into it. [`repeated_keys`] finds the keys.
+    ///
+    /// [`repeated_keys`]: crate::text::yaml::repeated_keys
+    pub repeats: bool,
 }
 
 /// Builds the JSON of the first document of `text` at the end of `out`.
@@ -45,8 +50,11 @@ pub(crate) fn build(
             Ok(Next::Nothing) => return Ok(Converted::default()),
             Ok(Next::Done) => {
                 let found = builder.json() != b"null";
-                let rest = rest(&mut parser);
-                return Ok(Converted { found, rest });
+                return Ok(Converted {
+                    found,
+                    rest: rest(&mut parser),
+                    repeats: builder.repeats,
+                });
             }
             Err(message) => return Err(YamlError::new(message).at(mark.line, mark.column)),
         }
@@ -133,6 +141,8 @@ pub(crate) struct Builder<'o> {
     pub(crate) nodes: NodeCount,
     /// Whether a key was written with an escape.
     escaped_keys: bool,
+    /// Whether an entry was dropped for a later one with its key.
+    repeats: bool,
     /// The buffer for sorting objects.
     scratch: Vec<u8>,
     pub(crate) depth: usize,
@@ -149,6 +159,7 @@ impl<'o> Builder<'o> {
             anchors: Anchors::default(),
             nodes: NodeCount::new(),
             escaped_keys: false,
+            repeats: false,
             scratch: Vec::new(),
             depth: limits.depth,
             budget: limits.budget(length),
@@ -292,7 +303,7 @@ impl<'o> Builder<'o> {
             return;
         }
         let start = offset(frame.start);
-        rebuild(
+        self.repeats |= rebuild(
             &mut self.entries,
             frame.first_entry,
             json,

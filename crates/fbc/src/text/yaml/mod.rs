@@ -19,6 +19,7 @@ mod error;
 mod input;
 mod limits;
 mod object;
+mod places;
 mod plain;
 mod scalar;
 mod split;
@@ -32,6 +33,7 @@ pub use builder::Converted;
 pub use emit::from_json;
 pub use error::YamlError;
 pub use limits::Limits;
+pub use places::{Step, place_of, repeated_keys};
 pub use plain::plain_to_json;
 pub use split::{Document, Documents, documents};
 
@@ -53,8 +55,11 @@ pub fn convert(
     out: &mut Vec<u8>,
 ) -> Result<Converted, YamlError> {
     match plain_to_json(document, limits, out) {
-        // Text with more than one document is not plain.
-        Some(found) => Ok(Converted { found, rest: None }),
+        // Text with more than one document, or with a repeated key, is not plain.
+        Some(found) => Ok(Converted {
+            found,
+            ..Converted::default()
+        }),
         None => parse(document, limits, out),
     }
 }

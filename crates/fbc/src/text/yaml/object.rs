@@ -57,7 +57,7 @@ pub(crate) fn are_sorted(entries: &[Entry], json: &[u8], escaped: bool) -> bool 
 
 /// Sorts the entries and writes their object to `into`. Afterwards the entries have
 /// their positions there, as if it started at offset `start`. `escaped` says whether
-/// keys may have escapes.
+/// keys may have escapes. Returns whether an entry was dropped.
 pub(crate) fn rebuild(
     entries: &mut Vec<Entry>,
     first: usize,
@@ -65,7 +65,7 @@ pub(crate) fn rebuild(
     escaped: bool,
     start: u32,
     into: &mut Vec<u8>,
-) {
+) -> bool {
     let order = |a: &Entry, b: &Entry| compare(a.key(json), b.key(json), escaped);
     // Both sorts keep the order of equal keys: the last is the last written.
     let own = entries.get_mut(first..).unwrap_or_default();
@@ -94,7 +94,9 @@ pub(crate) fn rebuild(
         kept += 1;
     }
     into.push(b'}');
+    let drops = kept < entries.len();
     entries.truncate(kept);
+    drops
 }
 
 /// Compares two keys by the bytes of their text, not of its escaped form.
@@ -124,7 +126,7 @@ mod tests {
         .into();
         assert!(!are_sorted(&entries, json, true));
         let mut out = Vec::new();
-        rebuild(&mut entries, 0, json, true, 0, &mut out);
+        assert!(rebuild(&mut entries, 0, json, true, 0, &mut out));
         assert_eq!(
             std::str::from_utf8(&out),
             Ok(r#"{"!":5,"\"":4,"a":2,"b":3}"#)

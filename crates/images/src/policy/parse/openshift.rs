@@ -45,7 +45,7 @@ fn collect(document: Value, found: &mut Vec<ImagePolicy>, depth: usize) -> Resul
         if depth == MAX_LISTS {
             return Err(format!("lists are nested deeper than {MAX_LISTS} times"));
         }
-        for item in items(document, of) {
+        for item in yaml::items(document, of) {
             collect(item, found, depth + 1)?;
         }
         return Ok(());
@@ -61,7 +61,8 @@ fn collect(document: Value, found: &mut Vec<ImagePolicy>, depth: usize) -> Resul
     let named = |problem: String| format!("{kind} {name:?}: {problem}");
     let version = text(&document["apiVersion"]).unwrap_or_default();
     if !version.starts_with("config.openshift.io/") {
-        let problem = format!("its apiVersion {version:?} is not supported");
+        let problem =
+            format!("its apiVersion is {version:?}; write apiVersion: config.openshift.io/v1");
         return Err(named(problem));
     }
     let namespace = text(&metadata["namespace"]);
@@ -77,25 +78,6 @@ fn collect(document: Value, found: &mut Vec<ImagePolicy>, depth: usize) -> Resul
         requirement,
     });
     Ok(())
-}
-
-/// The items of a list. An API server leaves kind and version out of the items of
-/// a list for one kind.
-fn items(list: Value, kind: &str) -> Vec<Value> {
-    let Value::Object(mut list) = list else {
-        return Vec::new();
-    };
-    let version = list.remove("apiVersion").unwrap_or_default();
-    let Some(Value::Array(mut items)) = list.remove("items") else {
-        return Vec::new();
-    };
-    if !kind.is_empty() {
-        for item in items.iter_mut().filter_map(Value::as_object_mut) {
-            item.entry("kind").or_insert_with(|| kind.into());
-            item.entry("apiVersion").or_insert_with(|| version.clone());
-        }
-    }
-    items
 }
 
 /// The kind and name of an object, for messages.

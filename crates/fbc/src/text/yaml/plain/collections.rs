@@ -39,7 +39,7 @@ impl Reader<'_, '_> {
         self.fill()?;
         let frame = self.frames.pop()?;
         if frame.kind == Kind::Mapping {
-            self.end_object(&frame);
+            self.end_object(&frame)?;
         } else {
             self.out.push(b']');
         }
@@ -50,15 +50,16 @@ impl Reader<'_, '_> {
         self.finish_node()
     }
 
-    /// Completes the text of an object, with its keys in order.
-    fn end_object(&mut self, frame: &Frame) {
+    /// Completes the text of an object, with its keys in order. A document with a
+    /// repeated key is left to the parser, which reports it.
+    fn end_object(&mut self, frame: &Frame) -> Option<()> {
         let json = self.out.get(self.base..).unwrap_or_default();
         let own = self.entries.get(frame.first_entry..).unwrap_or_default();
         if are_sorted(own, json, self.escaped_keys) {
             self.out.push(b'}');
-            return;
+            return Some(());
         }
-        rebuild(
+        let drops = rebuild(
             &mut self.entries,
             frame.first_entry,
             json,
@@ -66,8 +67,12 @@ impl Reader<'_, '_> {
             offset(frame.start),
             &mut self.scratch,
         );
+        if drops {
+            return None;
+        }
         self.out.truncate(self.base + frame.start);
         self.out.extend_from_slice(&self.scratch);
+        Some(())
     }
 
     /// Notes that the missing node of the innermost collection is complete.

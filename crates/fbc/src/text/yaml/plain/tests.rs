@@ -39,8 +39,7 @@ fn plain_documents_are_read_without_the_parser() {
         "a:\n  - b\n  -\nc:\n-\nd:\n",
         "a: {}\nb: [ ]\nc: { } # comment\nd: [x, 'y', \"z\", 1.5, true, ]\n",
         // Keys.
-        "\"a b\": 1\n'it''s': 2\nyes: 3\n1.0: 4\na b : 5\n\"c\" : 6\n",
-        "a: 1\nb: 2\na: 3\n",
+        "\"a b\": 1\n'it''s': 2\nyes: 3\n1.0: 4\na c : 5\n\"c\" : 6\n",
         "\"b\\n\": 1\n\"\\u0061\": 2\n",
         "-a: 1\n?b: 2\n:c: 3\n",
         // Without quotes.
@@ -74,6 +73,9 @@ fn plain_documents_are_read_without_the_parser() {
 #[test]
 fn what_is_rare_or_wrong_is_given_back() {
     for document in [
+        // The parser reports a key that stands twice.
+        "a: 1\nb: 2\na: 3\n",
+        "b: 1\n\"\\u0062\": 2\n",
         "x",
         "\"x\"",
         "[]",

@@ -62,7 +62,25 @@ fn what_stands_behind_a_document_is_not_read_and_told() {
         ("---\n...\na: 1\n", false, Some(3)),
         ("# c\n", false, None),
     ] {
-        let converted = convert_all(yaml);
-        assert_eq!(converted, Converted { found, rest }, "{yaml:?}");
+        let wanted = Converted {
+            found,
+            rest,
+            repeats: false,
+        };
+        assert_eq!(convert_all(yaml), wanted, "{yaml:?}");
+    }
+}
+
+#[test]
+fn a_dropped_value_is_told() {
+    for (yaml, repeats) in [
+        ("a: 1\nb: 2\n", false),
+        ("a: 1\nb: {c: 2}\n", false),
+        ("a: 1\nb: 2\na: 3\n", true),
+        ("- b: 1\n  b: 2\n", true),
+        ("{a: 1, 'a': 2}", true),
+        ("1: a\n'1': b\n", true),
+    ] {
+        assert_eq!(convert_all(yaml).repeats, repeats, "{yaml:?}");
     }
 }

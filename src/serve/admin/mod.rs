@@ -25,6 +25,9 @@ pub use status::Configuration;
 /// Resources of the cluster that cannot be read or written.
 pub type ClusterProblems = watch::Receiver<Arc<BTreeMap<String, String>>>;
 
+/// Why the data folder cannot be written for now, if so.
+pub type Unwritable = watch::Receiver<Option<Arc<str>>>;
+
 #[derive(Clone)]
 struct Admin {
     catalogs: Catalogs,
@@ -32,6 +35,7 @@ struct Admin {
     cluster: Option<ClusterProblems>,
     fleet: Option<watch::Receiver<FleetStatus>>,
     webhooks: Webhooks,
+    unwritable: Unwritable,
     metrics: PrometheusHandle,
 }
 
@@ -53,6 +57,7 @@ impl Admin {
             self.cluster_problems(),
             self.fleet(),
             self.webhooks.status(),
+            self.unwritable.borrow().clone(),
         )
     }
 
@@ -68,6 +73,7 @@ pub fn router(
     cluster: Option<ClusterProblems>,
     fleet: Option<watch::Receiver<FleetStatus>>,
     webhooks: Webhooks,
+    unwritable: Unwritable,
     metrics: PrometheusHandle,
 ) -> Router {
     let admin = Admin {
@@ -76,6 +82,7 @@ pub fn router(
         cluster,
         fleet,
         webhooks,
+        unwritable,
         metrics,
     };
     Router::new()
@@ -112,6 +119,10 @@ async fn ready(State(admin): State<Admin>) -> Response {
         if !damaged.is_empty() {
             text.push_str("; stored files are damaged: ");
             text.push_str(&damaged);
+        }
+        if let Some(reason) = &*admin.unwritable.borrow() {
+            text.push_str("; the data folder cannot be written: ");
+            text.push_str(reason);
         }
         for problem in admin.cluster_problems().values() {
             text.push_str("; ");

@@ -15,6 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::known::{Known, Variant};
+use crate::support::faults::Faults as DiskErrors;
 use crate::support::h2::{self, Connection};
 use crate::support::program::{Program, Start};
 use crate::support::upstream::Upstream;
@@ -23,9 +24,9 @@ use crate::world::World;
 
 const REPOSITORY: &str = "soak/image";
 /// The longest time until new content is served everywhere.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The duration of a flood, of a full disk, and of a registry that is away.
-const DURATION: Duration = Duration::from_secs(3);
+pub(crate) const DURATION: Duration = Duration::from_secs(3);
 /// The connections of a flood: more than the program admits.
 const CONNECTIONS: usize = 150;
 const ADMITTED: usize = 100;
@@ -49,12 +50,18 @@ pub(crate) enum Fault {
     Registry,
     /// A disk without room, and new content.
     FullDisk,
+    /// A start on a disk without room.
+    FullStart,
+    /// Reads of stored files that fail now and then.
+    ReadErrors,
+    /// A data folder that is removed while the program runs.
+    RemovedFolder,
     /// A byte of a stored file that changes without a trace.
     FlippedByte,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Change,
         Self::Kill,
         Self::Restart,
@@ -62,17 +69,22 @@ impl Fault {
         Self::HalfOpen,
         Self::Registry,
         Self::FullDisk,
+        Self::FullStart,
+        Self::ReadErrors,
+        Self::RemovedFolder,
         Self::FlippedByte,
     ];
 }
 
 /// The program, its sources, and the faults injected so far.
 pub(crate) struct Faults {
-    program: Program,
+    pub(crate) program: Program,
     catalogs: Vec<Arc<Known>>,
-    world: Arc<World>,
+    pub(crate) world: Arc<World>,
     sources: Sources,
-    disk: Disk,
+    pub(crate) disk: Disk,
+    /// Errors of the disk, where there is a compiler for them.
+    pub(crate) errors: Option<DiskErrors>,
     random: fastrand::Rng,
     counts: BTreeMap<Fault, u64>,
     /// The most anonymous memory, in bytes.
@@ -86,9 +98,9 @@ struct Sources {
 }
 
 /// The folder of the data, on a small disk if one can be mounted.
-struct Disk {
+pub(crate) struct Disk {
     folder: TempDir,
-    mounted: bool,
+    pub(crate) mounted: bool,
 }
 
 impl Faults {
@@ -99,10 +111,14 @@ impl Faults {
         for catalog in catalogs {
             sources.publish(catalog.name, catalog.next());
         }
-        let program = Start::new(["serve", "--config"])
+        let errors = DiskErrors::compiled();
+        let start = Start::new(["serve", "--config"])
             .argument(sources.configuration())
             .argument("--data-dir={data}")
-            .data(&disk.folder.path().join("data"))
+            .data(&disk.folder.path().join("data"));
+        let variables = errors.iter().flat_map(DiskErrors::variables);
+        let program = variables
+            .fold(start, |start, (name, value)| start.variable(name, &value))
             .start();
         let mut faults = Self {
             program,
@@ -110,6 +126,7 @@ impl Faults {
             world: Arc::clone(world),
             sources,
             disk,
+            errors,
             random: fastrand::Rng::with_seed(seed),
             counts: BTreeMap::new(),
             memory: 0,
@@ -127,7 +144,9 @@ impl Faults {
 
     /// Brings a fault about, and waits until all is well again.
     pub(crate) fn bring(&mut self, fault: Fault) {
-        if fault == Fault::FullDisk && !self.disk.mounted {
+        let needs_disk = matches!(fault, Fault::FullDisk | Fault::FullStart);
+        let needs_errors = fault == Fault::ReadErrors;
+        if needs_disk && !self.disk.mounted || needs_errors && self.errors.is_none() {
             return;
         }
         *self.counts.entry(fault).or_default() += 1;
@@ -153,14 +172,7 @@ impl Faults {
                 self.wait_until_up();
             }
             Fault::Restart => {
-                self.world.down();
-                self.program.terminate();
-                let status = self.program.wait(PATIENCE);
-                if !status.success() {
-                    self.world
-                        .violation(format!("the program ended with {status}"));
-                }
-                self.look_at_log();
+                self.stop();
                 self.program.restart();
                 self.wait_until_up();
             }
@@ -183,6 +195,9 @@ impl Faults {
                 fs::remove_file(ballast).unwrap();
                 self.program.signal("HUP");
             }
+            Fault::FullStart => self.start_on_a_full_disk(),
+            Fault::ReadErrors => self.fail_reads(),
+            Fault::RemovedFolder => self.remove_folder(),
             Fault::FlippedByte => self.flip(),
         }
         self.wait_until_served();
@@ -214,16 +229,19 @@ impl Faults {
         if !self.disk.mounted {
             notes.push("no full disk: a small disk cannot be mounted here".into());
         }
+        if self.errors.is_none() {
+            notes.push("no read errors: there is no compiler for them here".into());
+        }
         notes
     }
 
-    fn publish(&self) {
+    pub(crate) fn publish(&self) {
         for catalog in &self.catalogs {
             self.sources.publish(catalog.name, catalog.next());
         }
     }
 
-    fn wait_until_up(&mut self) {
+    pub(crate) fn wait_until_up(&mut self) {
         self.program.wait_until_ready();
         let (grpc, http) = (self.program.address("grpc"), self.program.address("http"));
         self.world.up(grpc, http);
@@ -302,7 +320,7 @@ impl Faults {
     }
 
     /// The damaged files that the metrics count.
-    fn damage_found(&mut self) -> u64 {
+    pub(crate) fn damage_found(&mut self) -> u64 {
         let metrics = http::get(self.program.address("admin"), "/metrics");
         let text = metrics.map(|reply| reply.text()).unwrap_or_default();
         let counts = text
@@ -314,7 +332,7 @@ impl Faults {
     }
 
     /// Defects show themselves in the log, which ends with the process.
-    fn look_at_log(&self) {
+    pub(crate) fn look_at_log(&self) {
         let log = self.program.log();
         for line in log.lines().filter(|line| line.contains("panicked")) {
             self.world.violation(line.to_owned());
@@ -476,7 +494,7 @@ impl Disk {
     }
 
     /// Leaves no room. Returns the file that takes it.
-    fn fill(&self) -> PathBuf {
+    pub(crate) fn fill(&self) -> PathBuf {
         let path = self.folder.path().join("ballast");
         let mut ballast = File::create(&path).unwrap();
         let block = vec![0; 64 << 10];

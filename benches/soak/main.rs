@@ -32,6 +32,7 @@
 mod support;
 
 mod clients;
+mod disk_faults;
 mod faults;
 mod known;
 mod world;

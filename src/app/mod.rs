@@ -7,6 +7,7 @@
 //! - `check` does what of a start can fail; `secret_files` warns of those that others can read.
 //! - `catalog_manager` follows and serves the catalogs.
 //! - `reload` applies a changed configuration.
+//! - `disk` waits for room, and notices that the data folder was removed.
 //! - `memory` returns free memory to the system.
 //! - `bus_error` ends almanac when a served file was cut.
 //! - `folder` serves a single folder that is not followed.
@@ -16,6 +17,7 @@ mod bus_error;
 mod catalog_manager;
 mod check;
 mod cluster;
+mod disk;
 mod fleet;
 mod folder;
 mod listeners;
@@ -66,7 +68,8 @@ use reload::Reload;
 ///
 /// # Errors
 /// When almanac cannot start, for example because a port or the data folder is
-/// in use. A catalog that fails is reported and retried instead.
+/// in use, or when the data folder was removed. A catalog that fails is reported and
+/// retried instead.
 pub async fn run(
     written: Written,
     config: Config,
@@ -144,11 +147,14 @@ pub async fn run(
         fleet: membership.as_ref().map(Membership::status),
         webhooks,
         unknown_names,
+        unwritable: store.unwritable(),
         metrics,
     };
     let routes = serve::admin::router(reported, config.pages.url.as_deref());
     admin::serve(ports.admin, routes, limits, admin.clone())?;
     let beating = membership.clone();
+    let writing = disk::write_again(store.clone(), retry_now.clone(), stopping.clone());
+    followers.spawn(writing);
     start_upkeep(&store, &catalogs, read_only, beating, &followers, &stopping);
     log_start(&catalogs, started);
     let (longest, drain_time) = watch::channel(config.drain);
@@ -166,7 +172,10 @@ pub async fn run(
     };
     let reloading = tokio::spawn(reload.follow(hangup, stopping.clone()));
 
-    stop.await;
+    let ended = tokio::select! {
+        () = stop => Ok(()),
+        error = disk::until_removed(store.clone()), if !read_only => Err(error),
+    };
     let longest = *drain_time.borrow();
     tracing::info!(?longest, "stopping; open connections may finish");
     drain.send_replace(true);
@@ -175,7 +184,7 @@ pub async fn run(
     admin.cancel();
     store.close().await;
     tracing::info!("stopped");
-    Ok(())
+    ended
 }
 
 /// The limits of connections, as a node alone or a replica has them.
@@ -233,6 +242,7 @@ fn start_upkeep(
     if !read_only {
         let encoding = ingest::encode(store.clone(), catalogs.clone(), stopping.clone());
         followers.spawn(encoding);
+        followers.spawn(ingest::trim_outlines(store.clone(), stopping.clone()));
     }
     followers.spawn(memory::give_back(stopping.clone()));
 }
@@ -281,8 +291,17 @@ fn log_start(catalogs: &Catalogs, started: Instant) {
 /// read.
 async fn open_store(config: &Config) -> anyhow::Result<(Store, bool)> {
     let folder = &config.data_dir;
-    let error = match Store::open_with(folder, config.cache).await {
-        Ok(store) => return Ok((store, false)),
+    let error = match Store::open_to_serve(folder, config.cache).await {
+        Ok(store) => {
+            if let Some(reason) = &*store.unwritable().borrow() {
+                tracing::error!(
+                    reason = &**reason,
+                    "the data folder cannot be written: stored revisions are served, and nothing \
+                     is added until it can"
+                );
+            }
+            return Ok((store, false));
+        }
         Err(error) => error,
     };
     if config.offline

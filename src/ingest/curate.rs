@@ -34,6 +34,13 @@ pub(super) fn files(
     let catalogs: Vec<Catalog> = (curation.from.iter().zip(sources))
         .map(|(name, snapshot)| snapshot.selection_input(name.as_str(), &[]))
         .collect();
+    let mut damaged = curation.from.iter().zip(sources);
+    // Its input lacks lines.
+    if let Some((name, _)) = damaged.find(|(_, snapshot)| snapshot.is_damaged()) {
+        return Err(PassError::at(Stage::Unpack)(CurateError::Nothing(
+            name.clone(),
+        )));
+    }
     if let (true, [catalog]) = (curation.is_copy(), &catalogs[..]) {
         let lines = catalog.lines.iter().map(|line| line.json.clone());
         let file = ("catalog.json".to_owned(), lines.collect());

@@ -12,6 +12,8 @@ use ::images::layers::{Limits, walk_order};
 
 /// Where Kubernetes has the current version of a mounted `ConfigMap` or Secret.
 const DATA: &str = "..data";
+/// The deepest nesting of folders: each is opened from the first one on.
+const DEPTH: usize = 200;
 
 /// The folder behind all links. They may be swapped while it is read, and all of
 /// it must be from one version.
@@ -79,7 +81,7 @@ pub(super) fn list(
             path: DATA.to_owned(),
             target: root.clone(),
         })?;
-        walk.list(&folder, "", &mut paths)?;
+        walk.list(&folder, "", DEPTH, &mut paths)?;
         paths.sort_by(|(a, _), (b, _)| walk_order(a, b));
     } else {
         let name = named.file_name().and_then(|name| name.to_str());
@@ -115,6 +117,7 @@ impl Walk<'_> {
         &self,
         folder: &Location,
         prefix: &str,
+        depth: usize,
         paths: &mut Vec<(String, Location)>,
     ) -> Result<(), FilesError> {
         for (name, kind) in folder.entries().map_err(reading(&folder.path()))? {
@@ -137,8 +140,15 @@ impl Walk<'_> {
                 });
             }
             let location = match kind {
+                FileType::Directory if depth == 0 => {
+                    return Err(FilesError::Limit {
+                        what: "the nesting of folders",
+                        path,
+                        limit: DEPTH as u64,
+                    });
+                }
                 FileType::Directory => {
-                    self.list(&location, &path, paths)?;
+                    self.list(&location, &path, depth - 1, paths)?;
                     continue;
                 }
                 FileType::RegularFile => location,
@@ -223,6 +233,35 @@ mod tests {
                 .len(),
             1
         );
+    }
+
+    #[test]
+    fn folders_nested_too_deep_are_refused_at_once() {
+        let place = tempfile::tempdir().unwrap();
+        let (root, next) = (place.path().join("n"), place.path().join("next"));
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("catalog.yaml"), "").unwrap();
+        let wrap = |times: usize| {
+            for _ in 0..times {
+                fs::create_dir(&next).unwrap();
+                fs::rename(&root, next.join("n")).unwrap();
+                fs::rename(&next, &root).unwrap();
+            }
+        };
+        wrap(DEPTH);
+        let rules = FolderRules::default();
+        assert_eq!(list(&root, &rules).unwrap().len(), 1);
+        wrap(3000 - DEPTH);
+        let begun = std::time::Instant::now();
+        let refused = list(&root, &rules).unwrap_err();
+        assert!(begun.elapsed().as_secs() < 1, "{:?}", begun.elapsed());
+        assert_eq!(refused.reason(), "limit");
+        // A removal of all of it at once would open too many folders.
+        for _ in 0..3000 {
+            fs::rename(root.join("n"), &next).unwrap();
+            fs::remove_dir(&root).unwrap();
+            fs::rename(&next, &root).unwrap();
+        }
     }
 
     #[test]

@@ -28,11 +28,37 @@ use crate::store::fleet::Lease;
 use crate::store::{HistoryEntry, Outcome, Pass, Revision, RevisionId, StoreError};
 use ::images::digest::Digest;
 
+/// The pauses before the further tries to find a stored revision that the disk refused
+/// to read.
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+];
+/// The longest wait after failures while nothing is served for damaged files, unless the
+/// registry asks for more.
+const LONGEST_DAMAGED: Duration = Duration::from_secs(10);
+
+/// The stored revision of a catalog.
+async fn stored(
+    context: &PassContext,
+    followed: &Followed,
+) -> Result<Option<Revision>, StoreError> {
+    for pause in PAUSES {
+        match context.store.current(&followed.name).await {
+            Err(error) if error.is_of_disk() => tokio::time::sleep(pause).await,
+            found => return found,
+        }
+    }
+    context.store.current(&followed.name).await
+}
+
 /// Serves the stored revision of a catalog, if there is one. Needs no network.
 pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Publisher) {
     publisher.update(|status| status.set_source(followed.source.to_string()));
     let restored = async {
-        let Some(revision) = context.store.current(&followed.name).await? else {
+        let Some(revision) = stored(context, followed).await? else {
             return Ok(());
         };
         if !followed.may_serve(&revision) {
@@ -56,14 +82,7 @@ pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Pub
             // A panic has been logged.
             opening.await.unwrap_or(Err(StoreError::KnownDamage(id)))
         };
-        let snapshot = opened.inspect_err(|error| {
-            let damaged = Damaged {
-                found: SystemTime::now(),
-                files: vec![error.to_string()],
-                repair: Repair::Rebuilding,
-            };
-            publisher.update(|status| status.damage = Some(Arc::new(damaged)));
-        })?;
+        let snapshot = opened?;
         announce(&snapshot, &problems, None, "serving the stored revision");
         publisher.update(|status| {
             status.problems = problems.into();
@@ -76,6 +95,12 @@ pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Pub
     };
     if let Err(error) = restored.await {
         tracing::error!(catalog = %followed.name, %error, "cannot serve the stored revision");
+        let damaged = Damaged {
+            found: SystemTime::now(),
+            files: vec![error.to_string()],
+            repair: Repair::Rebuilding,
+        };
+        publisher.update(|status| status.damage = Some(Arc::new(damaged)));
     }
 }
 
@@ -177,7 +202,15 @@ pub async fn follow(
                 Ok(()) if is_fixed => None,
                 // The sources of a curated catalog may still change.
                 Ok(()) => followed.poll.map(jitter).or(curated.then_some(LAST_RETRY)),
-                Err(failure) => Some(retry(failures.in_row, followed.poll, failure.retry_after)),
+                Err(failure) => {
+                    let wait = retry(failures.in_row, followed.poll, failure.retry_after);
+                    let longest = LONGEST_DAMAGED.max(failure.retry_after.unwrap_or_default());
+                    Some(if is_damaged(&publisher) {
+                        wait.min(longest)
+                    } else {
+                        wait
+                    })
+                }
             };
             note(&followed, &publisher, failures.in_row, wait);
             tokio::select! {
@@ -205,6 +238,11 @@ async fn watched(context: &PassContext, followed: &Followed) -> Option<Watch> {
     let path = followed.source.path().filter(|_| followed.poll.is_some())?;
     let rules = FolderRules::new(&followed.folder, &context.limits);
     Some(Watch::new(path, &rules).await)
+}
+
+/// Whether nothing is served, since stored files are damaged.
+fn is_damaged(publisher: &Publisher) -> bool {
+    publisher.snapshot().is_none() && publisher.status().is_damaged()
 }
 
 /// Whether others may have followed a catalog between two leases of this replica.

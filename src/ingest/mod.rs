@@ -69,6 +69,7 @@ pub use folder::{digest_of_folder, store_folder, store_loaded};
 pub use folder_listing::FolderOptions;
 pub use follow::{follow, restore};
 pub use followed::{Followed, OnInvalid, has_origin_of};
+pub use history::trim_outlines;
 pub use images::{ImageOptions, Mirror, keep_image, restore_image};
 pub use load::{LoadOptions, Loaded, Reading, Spool, load};
 pub use restart::Restarted;

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::ingest::catalog_metrics::{self, announce};
 use crate::ingest::context::PassContext;
@@ -17,6 +17,23 @@ use crate::ingest::make_revision::{Content, write_revision};
 use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
 use crate::snapshot::{Damaged, ImagePublisher, Publisher, Repair, Snapshot};
 use crate::store::{Damage, Encoding, NewRevision, Revision, RevisionId, StoreError};
+
+/// The time until a repair that failed for want of room, or the like, is tried again.
+const RETRY: Duration = Duration::from_mins(1);
+/// The time until files that could not be read are read again, while nothing is served.
+const REREAD: Duration = Duration::from_secs(2);
+
+/// How often they are read again before they are rebuilt from those that can be read.
+const REREADS: u32 = 4;
+
+/// What was tried to repair a stored revision that is not served.
+#[derive(Default)]
+pub(super) struct Tries {
+    /// The revision that cannot be repaired.
+    given_up: Option<RevisionId>,
+    /// How often in a row its files could not be read.
+    unread: u32,
+}
 
 /// Repairs the stored files of a catalog.
 pub(super) struct Repairer {
@@ -30,20 +47,91 @@ pub(super) struct Repairer {
 
 impl Repairer {
     /// Repairs a stored revision that is not served for its damage, unless that was
-    /// given up. Whether to try again later.
-    pub(super) async fn repair_stored(&self, given_up: &mut Option<RevisionId>) -> bool {
+    /// given up. One whose files are whole is served again. Returns the wait until the
+    /// next try, if there is one.
+    pub(super) async fn repair_stored(&self, tries: &mut Tries) -> Option<Duration> {
         match self.context.store.current(&self.followed.name).await {
-            Ok(Some(revision)) if *given_up != Some(revision.id) => {
+            Ok(Some(revision)) if tries.given_up != Some(revision.id) => {
+                // A replica fetches its files, or finds that it has them.
+                if self.track.is_none() {
+                    match self.serve_again(&revision).await {
+                        Ok(()) => {
+                            tries.unread = 0;
+                            return None;
+                        }
+                        Err(error) if is_of_disk(&error.cause) => {
+                            tracing::warn!(
+                                catalog = %self.followed.name, %error,
+                                "the stored files cannot be read; they are read again"
+                            );
+                            if tries.unread == 0 {
+                                self.read_source();
+                            }
+                            tries.unread += 1;
+                            // At last, what can be read has to do.
+                            if !tries.unread.is_multiple_of(REREADS) {
+                                return Some(REREAD);
+                            }
+                        }
+                        Err(_) => tries.unread = 0,
+                    }
+                }
                 let again = self.repair(&revision).await;
-                *given_up = (!again).then_some(revision.id);
-                again
+                tries.given_up = (!again).then_some(revision.id);
+                again.then_some(if tries.unread > 0 { REREAD } else { RETRY })
             }
-            Ok(_) => false,
+            Ok(_) => None,
             Err(error) => {
                 tracing::warn!(%error, "cannot look up the stored revision");
-                true
+                Some(REREAD)
             }
         }
+    }
+
+    /// Serves a revision again whose files are all whole: they could not be read for a
+    /// while.
+    async fn serve_again(&self, revision: &Revision) -> Result<(), PassError> {
+        let (store, id) = (&self.context.store, revision.id);
+        // Held to the end, so that no pass commits another revision meanwhile.
+        let permit = self.context.read_permit().await;
+        let failed = PassError::at(Stage::Read);
+        let current = store.current(&self.followed.name).await.map_err(&failed)?;
+        let is_current = current.is_some_and(|current| current.id == id);
+        if !is_current || self.publisher.snapshot().is_some() {
+            return Ok(());
+        }
+        if revision.files.is_empty() || !self.followed.may_serve(revision) {
+            return Err(failed(StoreError::KnownDamage(id)));
+        }
+        let problems = store.problems(id).await.map_err(&failed)?;
+        let (work, opening) = (store.clone(), revision.clone());
+        let snapshot = blocking_with_permit(Stage::Read, &permit, move || {
+            let verified = work.verify_all(&opening);
+            let opened = verified.and_then(|()| Snapshot::open(&work, opening));
+            opened.map_err(PassError::at(Stage::Read))
+        })
+        .await?;
+        if revision.damaged
+            && let Err(error) = store.record_damage(id, false).await
+        {
+            tracing::warn!(%error, "cannot record that the files are whole");
+        }
+        announce(
+            &snapshot,
+            &problems,
+            None,
+            "serving the stored revision: its files are whole",
+        );
+        self.publisher
+            .update(|status| status.problems = problems.into());
+        self.publisher.publish(snapshot);
+        Ok(())
+    }
+
+    /// Has the source read again, whatever its digest is.
+    fn read_source(&self) {
+        self.publisher.set_repair(Repair::Reading);
+        self.publisher.read_again.notify_one();
     }
 
     /// Takes an encoding with a damaged file from all clients. It is encoded again.
@@ -52,7 +140,7 @@ impl Repairer {
         snapshot: &Snapshot,
         encoding: Encoding,
         name: &str,
-        damage: &Damage,
+        damage: &StoreError,
     ) {
         // Before clients lose it: the encoder makes what they do not have.
         self.drop_files(snapshot, encoding.files(), name, damage)
@@ -77,11 +165,17 @@ impl Repairer {
     }
 
     /// Removes a damaged file that the revision does without.
-    pub(super) async fn drop_file(&self, snapshot: &Snapshot, name: &str, damage: &Damage) {
+    pub(super) async fn drop_file(&self, snapshot: &Snapshot, name: &str, damage: &StoreError) {
         self.drop_files(snapshot, &[name], name, damage).await;
     }
 
-    async fn drop_files(&self, snapshot: &Snapshot, files: &[&str], name: &str, damage: &Damage) {
+    async fn drop_files(
+        &self,
+        snapshot: &Snapshot,
+        files: &[&str],
+        name: &str,
+        damage: &StoreError,
+    ) {
         self.tell(name, &damage.to_string());
         let store = &self.context.store;
         for file in files {
@@ -93,17 +187,25 @@ impl Repairer {
         self.note(vec![damage.to_string()], Repair::Done);
     }
 
-    /// Takes a revision with a damaged file from all clients. A replica fetches its files
-    /// again. Otherwise the regular verification, which this wakes, repairs all of them.
-    pub(super) async fn withdraw(&self, revision: RevisionId, name: &str, damage: &Damage) {
+    /// Takes a revision with a damaged file, or one that cannot be read, from all clients.
+    /// A replica fetches its files again. Otherwise the regular verification, which this
+    /// wakes, repairs all of them.
+    pub(super) async fn withdraw(&self, revision: RevisionId, name: &str, damage: &StoreError) {
         self.note(vec![damage.to_string()], Repair::Rebuilding);
         self.publisher.withdraw();
         if let Some(track) = &self.track {
             track.withdrawn();
         }
-        self.tell(name, &damage.to_string());
-        if let Err(error) = self.context.store.record_damage(revision).await {
-            tracing::warn!(%error, "cannot record the damage");
+        if damage.is_of_disk() {
+            tracing::error!(
+                catalog = %self.followed.name, error = %damage,
+                "a stored file cannot be read, so the catalog is not served"
+            );
+        } else {
+            self.tell(name, &damage.to_string());
+            if let Err(error) = self.context.store.record_damage(revision, true).await {
+                tracing::warn!(%error, "cannot record the damage");
+            }
         }
         // After the record, which counts for the number: the fetched files have the same.
         if let Some(track) = &self.track {
@@ -168,8 +270,7 @@ impl Repairer {
             catalog = %name, %source,
             "the stored files cannot be rebuilt, the source is read again: {error}"
         );
-        self.publisher.set_repair(Repair::Reading);
-        self.publisher.read_again.notify_one();
+        self.read_source();
         !is_lost
     }
 
@@ -294,4 +395,9 @@ impl Repairer {
         self.publisher
             .update(|status| status.damage = Some(damaged));
     }
+}
+
+/// Whether the disk refused to read, which says nothing about the files.
+fn is_of_disk(cause: &Cause) -> bool {
+    matches!(cause, Cause::Store(error) if error.is_of_disk())
 }

@@ -14,17 +14,15 @@ use crate::ingest::catalog_metrics::{begin_damage, unix};
 use crate::ingest::context::PassContext;
 use crate::ingest::fleet::Track;
 use crate::ingest::followed::Followed;
-use crate::ingest::repair::Repairer;
+use crate::ingest::repair::{Repairer, Tries};
 use crate::ingest::retry::sleep;
 use crate::snapshot::{ImagePublisher, Publisher, Snapshot};
 use crate::store::content::OpenBlob;
-use crate::store::{Damage, Encoding, FileSum, PIECES, RevisionId, Stamps};
+use crate::store::{Encoding, FileSum, PIECES, RevisionId, Stamps, StoreError, until_damaged_use};
 use ::images::digest::Hasher;
 
 /// The time between two looks at sizes and dates.
 const LOOK: Duration = Duration::from_secs(2);
-/// The time until a repair that failed for want of room, or the like, is tried again.
-const RETRY: Duration = Duration::from_mins(1);
 
 /// Verifies the stored files of a catalog until it is stopped.
 pub async fn scrub(
@@ -73,7 +71,7 @@ impl Scrubber {
         let mut publications = self.context.catalogs.publications();
         let mut settings = self.context.scrub.subscribe();
         let mut last: Option<(RevisionId, Instant)> = None;
-        let mut given_up = None;
+        let mut tries = Tries::default();
         let mut has_served = false;
         loop {
             publications.mark_unchanged();
@@ -93,9 +91,9 @@ impl Scrubber {
                 // A replica fetches it again as soon as it withdraws it, also one that the
                 // next start would not serve yet.
                 && !(has_served && self.repairer.track.is_some())
-                && self.repairer.repair_stored(&mut given_up).await
+                && let Some(again) = self.repairer.repair_stored(&mut tries).await
             {
-                wait = Some(RETRY);
+                wait = Some(again);
             }
             tokio::select! {
                 () = sleep(wait) => {}
@@ -126,8 +124,18 @@ impl Scrubber {
                     before.is_some_and(|(id, before)| id == revision.id && now.differ(&before))
                 };
                 let are_records_written = is_written(&mut records, records_now);
-                if is_written(&mut files, files_now) {
+                if is_written(&mut files, files_now) || snapshot.has_damage() {
                     self.verify(&snapshot, true).await;
+                    if snapshot.has_damage() && self.is_served(&snapshot) {
+                        self.verify_lent(&snapshot).await;
+                    }
+                    if snapshot.is_damaged() && self.is_served(&snapshot) {
+                        // The files are whole by now. They are opened again.
+                        let error = StoreError::KnownDamage(revision.id);
+                        self.repairer
+                            .withdraw(revision.id, "metas.jsonl", &error)
+                            .await;
+                    }
                 } else if are_records_written {
                     self.verify_records(&snapshot).await;
                 }
@@ -137,6 +145,7 @@ impl Scrubber {
                 () = tokio::time::sleep(LOOK) => {}
                 Ok(()) = publications.changed() => {}
                 () = self.images.damaged() => {}
+                () = until_damaged_use() => {}
             }
         }
     }
@@ -169,7 +178,11 @@ impl Scrubber {
             // Never closed.
             self.context.scrubbing.acquire().await.ok()
         };
-        let turn = if at_once { None } else { turn.await };
+        let turn = tokio::select! {
+            turn = turn, if !at_once => turn,
+            () = self.until_not_served(snapshot), if !at_once => return,
+            else => None,
+        };
         let sums = match store.sums(revision.id).await {
             Ok(sums) => sums,
             Err(error) => return tracing::warn!(%error, "cannot verify the stored files"),
@@ -180,27 +193,32 @@ impl Scrubber {
                 // It was not whole at the start, and is being encoded again.
                 continue;
             }
-            let Err(damage) = self.compare(revision.id, &name, sum, at_once).await else {
+            let compared = self.compare(snapshot, &name, sum, at_once).await;
+            let is_served = self.is_served(snapshot);
+            if is_served && compared.is_ok() {
                 continue;
-            };
-            if !self.is_served(snapshot) {
+            }
+            let (true, Err(error)) = (is_served, compared) else {
                 // The files of a replaced revision are gone. If not, the next one with the
                 // same content must not send them.
                 if let Some(served) = self.publisher.snapshot() {
                     self.verify_lent(&served).await;
                 }
                 return;
-            }
+            };
             // At once: comparing the other files takes time.
             if encoding.is_none() && name != PIECES {
-                return self.repairer.withdraw(revision.id, &name, &damage).await;
+                return self.repairer.withdraw(revision.id, &name, &error).await;
             }
             self.remove(snapshot, encoding, &name).await;
         }
         for image in self.images.images() {
             for blob in image.parts().filter(|blob| !blob.is_damaged()) {
-                self.hash(blob, at_once).await;
+                self.hash(blob, snapshot, at_once).await;
             }
+        }
+        if !self.is_served(snapshot) {
+            return;
         }
         let now = SystemTime::now();
         self.publisher.update(|status| status.verified = Some(now));
@@ -243,18 +261,18 @@ impl Scrubber {
         let Some(sum) = sums.remove(name) else {
             return;
         };
-        let Err(damage) = self.compare(revision.id, name, sum, true).await else {
+        let Err(error) = self.compare(snapshot, name, sum, true).await else {
             return;
         };
         let repairer = &self.repairer;
         match encoding {
             Some(encoding) => {
                 repairer
-                    .drop_encoding(snapshot, encoding, name, &damage)
+                    .drop_encoding(snapshot, encoding, name, &error)
                     .await;
             }
             // No client waits for it: it is left out, and answers go on.
-            None => repairer.drop_file(snapshot, name, &damage).await,
+            None => repairer.drop_file(snapshot, name, &error).await,
         }
     }
 
@@ -276,15 +294,20 @@ impl Scrubber {
         served.is_some_and(|served| Arc::ptr_eq(&served, snapshot))
     }
 
-    /// Compares a file with its sums, a block at a time.
+    /// Compares a file with its sums, a block at a time. Ends early once the snapshot is not
+    /// served any more.
+    ///
+    /// # Errors
+    /// When the file is damaged, or cannot be read after several tries.
     async fn compare(
         &self,
-        revision: RevisionId,
+        snapshot: &Arc<Snapshot>,
         name: &str,
         sum: FileSum,
         at_once: bool,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), StoreError> {
         let (store, of) = (self.context.store.clone(), name.to_owned());
+        let revision = snapshot.revision().id;
         let opening = tokio::task::spawn_blocking(move || store.verify(revision, &of, &sum));
         let Ok(opened) = opening.await else {
             return Ok(());
@@ -303,37 +326,51 @@ impl Scrubber {
             };
             verification = next;
             let read = read?;
-            if !at_once {
-                self.pause(read as u64).await;
+            if !at_once && !self.pause(read as u64, snapshot).await {
+                return Ok(());
             }
         }
     }
 
     /// Compares a blob with its digest.
-    async fn hash(&self, blob: &Arc<OpenBlob>, at_once: bool) {
+    async fn hash(&self, blob: &Arc<OpenBlob>, snapshot: &Arc<Snapshot>, at_once: bool) {
         let mut hasher = Hasher::default();
         loop {
             let before = hasher.size();
-            let Ok(next) = blob.hash_piece(hasher).await else {
-                return blob.mark_damaged();
+            // Not damage: it is read again before it is sent, and at the next verification.
+            hasher = match blob.hash_piece(hasher).await {
+                Ok(next) => next,
+                Err(error) => return tracing::warn!(%error, "cannot verify a blob"),
             };
-            hasher = next;
             if hasher.size() == before {
                 if hasher.finish() != blob.digest() {
                     blob.mark_damaged();
                 }
                 return;
             }
-            if !at_once {
-                self.pause(hasher.size() - before).await;
+            if !at_once && !self.pause(hasher.size() - before, snapshot).await {
+                return;
             }
         }
     }
 
-    /// Waits as long as reading these bytes is to take.
-    async fn pause(&self, bytes: u64) {
+    /// Waits as long as reading these bytes is to take. `false` once the snapshot is not
+    /// served any more: a repair does not wait for its verification.
+    async fn pause(&self, bytes: u64, snapshot: &Arc<Snapshot>) -> bool {
         let rate = self.context.scrub.borrow().rate;
         let seconds = bytes as f64 / rate.get() as f64;
-        tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs_f64(seconds)) => true,
+            () = self.until_not_served(snapshot) => false,
+        }
+    }
+
+    /// Waits until a snapshot is withdrawn or replaced.
+    async fn until_not_served(&self, snapshot: &Arc<Snapshot>) {
+        let mut publications = self.context.catalogs.publications();
+        while self.is_served(snapshot) {
+            // Never closed: the context has the catalogs.
+            let _ = publications.changed().await;
+        }
     }
 }

@@ -232,9 +232,11 @@ impl Catalog {
         self.snapshot.same_channel(&other.snapshot)
     }
 
-    /// The snapshot that is served now; `None` before the first revision.
+    /// The snapshot that is served now; `None` before the first revision, and while a file
+    /// of it is damaged.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.snapshot.borrow().clone()
+        let snapshot = self.snapshot.borrow().clone();
+        snapshot.filter(|snapshot| !snapshot.is_damaged())
     }
 
     /// Whether the served revision is what its source had after this moment.

@@ -45,13 +45,14 @@ impl Snapshot {
 
     /// All lines in an encoding, to send.
     pub(super) fn sent(&self, encoding: Encoding) -> Option<Bytes> {
-        let held = self.encodings.lock().whole(encoding);
-        held.map(|(file, _)| file)
+        let held = self.encodings.lock().of_whole(encoding);
+        held?.undamaged()
     }
 
     /// The segments of its lines, to send.
     pub(super) fn segments(&self) -> Option<Arc<Segments>> {
-        self.encodings.lock().segments()
+        let held = self.encodings.lock().segments();
+        held?.undamaged()
     }
 
     /// Sends the encodings of an earlier snapshot with the same content until it has its
@@ -91,7 +92,7 @@ impl Snapshot {
             let Some(file) = file else {
                 continue;
             };
-            let (lines, bytes) = (self.metas.clone(), file.bytes.clone());
+            let (lines, bytes) = (self.metas.unchecked().clone(), file.bytes.clone());
             match encoding {
                 Encoding::Gzip => self.set_groups(store.groups(before.id, lines, bytes)),
                 Encoding::Zstd => {}
@@ -110,7 +111,7 @@ impl Snapshot {
     /// Segments of this snapshot, or else of one before.
     pub(super) fn known_segments(&self) -> Option<KnownSegments> {
         let own = self.encoded(Encoding::Segments).map(|file| KnownSegments {
-            lines: self.metas.clone(),
+            lines: self.metas.unchecked().clone(),
             file,
         });
         own.or_else(|| self.segments_before.lock().clone())

@@ -1,7 +1,7 @@
 //! The encodings of a snapshot's lines: its own, or lent by a snapshot before that had
 //! the same content.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -9,10 +9,34 @@ use crate::store::{EncodedFile, Encoding, FileSum, Segments};
 
 /// An encoding, the sums of its file, and whether it was made of this snapshot.
 #[derive(Clone)]
-struct Held<T> {
+pub(super) struct Held<T> {
     value: T,
-    sum: FileSum,
+    file: EncodedFile,
     is_own: bool,
+    /// Whether the file is what was written, once that was compared: before it is first
+    /// sent. All that hold the file share this.
+    is_whole: Arc<OnceLock<bool>>,
+}
+
+impl<T> Held<T> {
+    fn own(value: T, file: EncodedFile) -> Self {
+        Self {
+            value,
+            file,
+            is_own: true,
+            is_whole: Arc::default(),
+        }
+    }
+
+    /// The encoding, unless its file is damaged. The first call compares that.
+    pub(super) fn undamaged(self) -> Option<T> {
+        let is_whole = self.is_whole.get_or_init(|| self.file.is_sendable());
+        is_whole.then_some(self.value)
+    }
+
+    fn has_damage(&self) -> bool {
+        self.is_whole.get() == Some(&false)
+    }
 }
 
 /// Encodings of the same lines. Those of the snapshot take the place of lent ones.
@@ -26,28 +50,48 @@ pub(super) struct Encodings {
 impl Encodings {
     /// The lines as a whole in an encoding, and whether it was made of this snapshot.
     pub(super) fn whole(&self, encoding: Encoding) -> Option<(Bytes, bool)> {
-        let held = |held: &Held<Bytes>| (held.value.clone(), held.is_own);
+        let (file, is_own) = match encoding {
+            Encoding::Gzip => self.gzip.as_ref().map(|held| (&held.file, held.is_own)),
+            Encoding::Zstd => self.zstd.as_ref().map(|held| (&held.file, held.is_own)),
+            Encoding::Segments => self.segments.as_ref().map(|held| (&held.file, held.is_own)),
+        }?;
+        Some((file.bytes.clone(), is_own))
+    }
+
+    /// The lines as a whole, to send.
+    pub(super) fn of_whole(&self, encoding: Encoding) -> Option<Held<Bytes>> {
         match encoding {
-            Encoding::Gzip => self.gzip.as_ref().map(held),
-            Encoding::Zstd => self.zstd.as_ref().map(held),
-            Encoding::Segments => {
-                let segments = self.segments.as_ref();
-                segments.map(|held| (held.value.file().clone(), held.is_own))
-            }
+            Encoding::Gzip => self.gzip.clone(),
+            Encoding::Zstd => self.zstd.clone(),
+            Encoding::Segments => None,
         }
     }
 
-    pub(super) fn segments(&self) -> Option<Arc<Segments>> {
-        self.segments.as_ref().map(|held| Arc::clone(&held.value))
+    /// The segments, to send.
+    pub(super) fn segments(&self) -> Option<Held<Arc<Segments>>> {
+        self.segments.clone()
+    }
+
+    /// Whether a file was found damaged when it was to be sent.
+    pub(super) fn have_damage(&self) -> bool {
+        self.segments.as_ref().is_some_and(Held::has_damage)
+            || self.gzip.as_ref().is_some_and(Held::has_damage)
+            || self.zstd.as_ref().is_some_and(Held::has_damage)
+    }
+
+    /// Whether all files were compared with their sums.
+    pub(super) fn are_compared(&self) -> bool {
+        fn is_compared<T>(held: &Held<T>) -> bool {
+            held.is_whole.get().is_some()
+        }
+        self.segments.as_ref().is_none_or(is_compared)
+            && self.gzip.as_ref().is_none_or(is_compared)
+            && self.zstd.as_ref().is_none_or(is_compared)
     }
 
     /// Sets an own encoding of the whole, or removes what there is.
     pub(super) fn set_whole(&mut self, encoding: Encoding, file: Option<EncodedFile>) {
-        let held = file.map(|file| Held {
-            value: file.bytes,
-            sum: file.sum,
-            is_own: true,
-        });
+        let held = file.map(|file| Held::own(file.bytes.clone(), file));
         match encoding {
             Encoding::Gzip => self.gzip = held,
             Encoding::Zstd => self.zstd = held,
@@ -57,29 +101,22 @@ impl Encodings {
 
     /// Sets own segments, or removes those that there are.
     pub(super) fn set_segments(&mut self, segments: Option<(Segments, FileSum)>) {
-        self.segments = segments.map(|(segments, sum)| Held {
-            value: Arc::new(segments),
-            sum,
-            is_own: true,
+        self.segments = segments.map(|(segments, sum)| {
+            let bytes = segments.file().clone();
+            Held::own(Arc::new(segments), EncodedFile { bytes, sum })
         });
     }
 
     /// The files of the encodings that are lent.
     pub(super) fn lent(&self) -> Vec<(Encoding, EncodedFile)> {
-        fn lent<T>(held: Option<&Held<T>>, bytes: impl Fn(&T) -> &Bytes) -> Option<EncodedFile> {
-            let held = held.filter(|held| !held.is_own)?;
-            Some(EncodedFile {
-                bytes: bytes(&held.value).clone(),
-                sum: held.sum.clone(),
-            })
+        fn lent<T>(held: Option<&Held<T>>) -> Option<EncodedFile> {
+            held.filter(|held| !held.is_own)
+                .map(|held| held.file.clone())
         }
         let files = [
-            (
-                Encoding::Segments,
-                lent(self.segments.as_ref(), |it| it.file()),
-            ),
-            (Encoding::Gzip, lent(self.gzip.as_ref(), |it| it)),
-            (Encoding::Zstd, lent(self.zstd.as_ref(), |it| it)),
+            (Encoding::Segments, lent(self.segments.as_ref())),
+            (Encoding::Gzip, lent(self.gzip.as_ref())),
+            (Encoding::Zstd, lent(self.zstd.as_ref())),
         ];
         let files = files.into_iter();
         files

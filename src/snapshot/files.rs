@@ -39,7 +39,8 @@ impl Snapshot {
         }
     }
 
-    /// The catalog as files: paths below the catalog folder, and their lines. In
+    /// The catalog as files: paths below the catalog folder, and their lines as they lie on
+    /// the disk. In
     /// the order of a directory walk, they are the whole catalog, byte for byte.
     ///
     /// Each package has a folder of its own, so that readers can work in
@@ -62,18 +63,24 @@ impl Snapshot {
             }
             let to = lines.get(number).map_or(0, |line| position(*line));
             if let Some(name) = last {
-                files.push((format!("{name}/{FILE}"), self.metas.slice(from..to)));
+                files.push((
+                    format!("{name}/{FILE}"),
+                    self.metas.unchecked().slice(from..to),
+                ));
             }
             (last, from) = (Some(package), to);
         }
         if let Some(name) = last {
-            files.push((format!("{name}/{FILE}"), self.metas.slice(from..)));
+            files.push((
+                format!("{name}/{FILE}"),
+                self.metas.unchecked().slice(from..),
+            ));
         }
         files
     }
 
     fn one_file(&self) -> Vec<(String, Bytes)> {
-        vec![(FILE.to_owned(), self.metas.clone())]
+        vec![(FILE.to_owned(), self.metas.unchecked().clone())]
     }
 }
 

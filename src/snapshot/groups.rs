@@ -17,7 +17,7 @@ const LARGE: usize = 1 << 20;
 const ENDS: u32 = 16;
 
 impl Snapshot {
-    /// All lines in groups. A group holds lines of one package and ends with the file
+    /// All lines, as they lie on the disk, in groups. A group holds lines of one package and ends with the file
     /// that its last line is in; see [`files`](Self::files). Where that would make small
     /// groups of a catalog in one file, it holds several packages.
     pub fn groups(&self) -> Vec<Bytes> {
@@ -34,13 +34,13 @@ impl Snapshot {
                     || size >= LARGE && last.crc.is_multiple_of(ENDS)
             });
             if is_end {
-                groups.push(self.metas.slice(from..at));
+                groups.push(self.metas.unchecked().slice(from..at));
                 from = at;
             }
             last = Some(meta);
         }
         if from < self.metas.len() {
-            groups.push(self.metas.slice(from..));
+            groups.push(self.metas.unchecked().slice(from..));
         }
         groups
     }
@@ -56,7 +56,11 @@ impl Snapshot {
             };
         }
         let lines = self.meta_lookup.lines.windows(2);
-        let line = |pair: &[u64]| self.metas.slice(position(pair[0])..position(pair[1]));
+        let line = |pair: &[u64]| {
+            self.metas
+                .unchecked()
+                .slice(position(pair[0])..position(pair[1]))
+        };
         Plain {
             lines: lines.map(line).collect(),
             known_segments: self.known_segments(),

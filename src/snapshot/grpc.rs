@@ -293,7 +293,14 @@ impl Snapshot {
             Manifests::None => {}
             Manifests::Made { parts, described } => {
                 let end = self.message(package.ends.of(*described));
-                let text = parts.decode(&self.messages).map(|part| self.part(part));
+                // Places of parts count from the start of the file.
+                let is_whole = !bytes(&self.messages, parts.list()).is_empty();
+                let messages: &[u8] = if is_whole {
+                    self.messages.unchecked()
+                } else {
+                    &[]
+                };
+                let text = parts.decode(messages).map(|part| self.part(part));
                 // With both headers and the prefix that comes before all.
                 message.parts.reserve(2 * (parts.estimate() + 2) + 1);
                 message.push_twice([CSV_JSON, OBJECT], text.chain([end]));

@@ -16,6 +16,9 @@ use ::images::digest::{Digest, Hasher};
 /// unknown system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
 
+/// Bytes of lines that are compared with their sums in no time.
+const LARGE: u64 = 4 << 20;
+
 /// A selection of metas. All given fields must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query<'a> {
@@ -159,6 +162,12 @@ impl Selection {
         })
     }
 
+    /// Whether many of its bytes have yet to be compared with their sums: that takes a
+    /// thread for blocking work.
+    pub fn is_slow(&self) -> bool {
+        self.length() > LARGE && !self.snapshot.has_compared_lines()
+    }
+
     fn runs(&self) -> &[(u32, u32)] {
         &self.runs.each
     }
@@ -198,7 +207,10 @@ impl Selection {
         let snapshot = &self.snapshot;
         let mut gathered = Gathered::default();
         for range in self.ranges(&snapshot.meta_lookup.lines) {
-            gathered.add(&snapshot.metas, range);
+            // What is damaged is left out, and so the whole answer is not sent.
+            if snapshot.metas.is_whole_in(&range) {
+                gathered.add(snapshot.metas.unchecked(), range);
+            }
         }
         gathered.finish()
     }

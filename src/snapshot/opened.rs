@@ -19,8 +19,8 @@ use crate::snapshot::graphql::schema_error::GraphqlSchema;
 use crate::snapshot::meta_lookup::MetaLookup;
 use crate::snapshot::slices::slice;
 use crate::store::{
-    Decoded, Encoding, Files, Groups, History, KnownSegments, Revision, Searcher, Segments, Store,
-    StoreError,
+    CheckedFile, Decoded, Encoding, Files, Groups, History, KnownSegments, Revision, Searcher,
+    Segments, Store, StoreError,
 };
 use ::images::digest::Digest;
 
@@ -29,9 +29,9 @@ pub struct Snapshot {
     pub(super) revision: Revision,
     date: ContentDate,
     pub(super) index: Index,
-    pub(super) metas: Bytes,
-    pub(super) messages: Bytes,
-    pub(super) queries: Bytes,
+    pub(super) metas: CheckedFile,
+    pub(super) messages: CheckedFile,
+    pub(super) queries: CheckedFile,
     pub(super) searcher: Searcher,
     history: History,
     pub(super) meta_lookup: MetaLookup,
@@ -73,7 +73,8 @@ impl Snapshot {
         encodings.set_segments(segments);
         let mut ended = Encoding::ALL.to_vec();
         ended.retain(|encoding| encodings.whole(*encoding).is_some());
-        let groups = gzip.and_then(|gzip| store.groups(revision.id, metas.clone(), gzip.bytes));
+        let groups =
+            gzip.and_then(|gzip| store.groups(revision.id, metas.unchecked().clone(), gzip.bytes));
         Ok(Self {
             date: ContentDate::new(revision.modified),
             meta_lookup,
@@ -117,9 +118,9 @@ impl Snapshot {
         &self.history
     }
 
-    /// All lines.
+    /// All lines, as they lie on the disk: whoever takes them compares them.
     pub fn lines(&self) -> Bytes {
-        self.metas.clone()
+        self.metas.unchecked().clone()
     }
 
     /// The length and the checksum that all lines must have.
@@ -129,7 +130,23 @@ impl Snapshot {
 
     /// Whether damage was found in its files. It answers nothing then.
     pub fn is_damaged(&self) -> bool {
-        self.damaged.load(Ordering::Relaxed)
+        let files = [&self.metas, &self.messages, &self.queries];
+        self.damaged.load(Ordering::Relaxed) || files.into_iter().any(CheckedFile::is_damaged)
+    }
+
+    /// Whether a part was found damaged when it was to be used, an encoding included.
+    pub fn has_damage(&self) -> bool {
+        self.is_damaged() || self.encodings.lock().have_damage()
+    }
+
+    /// Whether its messages were all compared with their sums, so that none takes time.
+    pub fn has_compared_messages(&self) -> bool {
+        self.messages.is_compared()
+    }
+
+    /// The same of its lines, in all encodings.
+    pub fn has_compared_lines(&self) -> bool {
+        self.metas.is_compared() && self.encodings.lock().are_compared()
     }
 
     pub(super) fn mark_damaged(&self) {
@@ -142,7 +159,7 @@ impl Snapshot {
     }
 }
 
-fn decoded(metas: &Bytes, lookup: &MetaLookup) -> Decoded {
+fn decoded(metas: &CheckedFile, lookup: &MetaLookup) -> Decoded {
     Decoded {
         length: metas.len() as u64,
         crc: lookup.crcs.last().copied().unwrap_or(0),

@@ -1,17 +1,18 @@
 //! Slices of mapped files. A span that an index should not have gives an empty
-//! slice, not a panic.
+//! slice, not a panic, and so does one whose bytes are damaged.
 
 use bytes::Bytes;
 
 use crate::answers::span::Span;
+use crate::store::CheckedFile;
 
 /// A span of a file.
-pub(super) fn slice(file: &Bytes, span: Span) -> Bytes {
-    file.slice_ref(bytes(file, span))
+pub(super) fn slice(file: &CheckedFile, span: Span) -> Bytes {
+    file.slice(position(span.start)..position(span.end()))
 }
 
 /// The same, borrowed.
-pub(super) fn bytes(file: &Bytes, span: Span) -> &[u8] {
+pub(super) fn bytes(file: &CheckedFile, span: Span) -> &[u8] {
     file.get(position(span.start)..position(span.end()))
         .unwrap_or(&[])
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::answers::grpc::message::put_field_header;
 use crate::snapshot::slices::position;
+use crate::store::CheckedFile;
 
 /// One encoded message, in parts.
 #[derive(Clone, Debug, Default)]
@@ -88,13 +89,11 @@ impl Pieces {
     }
 
     /// The bytes. A piece that is not in the file is left out.
-    pub(super) fn of(&self, file: &Bytes) -> Stream {
-        let parts = self.0.iter().filter_map(|piece| {
-            let range = position(piece.start)..position(piece.end);
-            file.get(range).map(|part| file.slice_ref(part))
-        });
+    pub(super) fn of(&self, file: &CheckedFile) -> Stream {
+        let parts = self.0.iter();
+        let parts = parts.map(|piece| file.slice(position(piece.start)..position(piece.end)));
         Stream {
-            parts: parts.collect(),
+            parts: parts.filter(|part| !part.is_empty()).collect(),
         }
     }
 }
@@ -108,7 +107,8 @@ mod tests {
         for (start, end) in pieces {
             all.push(*start..*end);
         }
-        all.of(&Bytes::from_static(b"0123456789")).parts
+        let file = CheckedFile::new(Bytes::from_static(b"0123456789"), None);
+        all.of(&file).parts
     }
 
     #[test]

@@ -3,19 +3,59 @@
 use std::path::Path;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Connection as _, Row as _, SqlitePool};
+use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqliteConnection, SqlitePool};
 
 use crate::store::{Damage, StoreError, migrations};
 
 /// The database's file.
 pub(super) const DATABASE: &str = "almanac.db";
 
+/// The connections of a pool.
+const CONNECTIONS: u32 = 2;
+
 /// Opens a database, creates it if needed, and brings it to the current version.
 pub(super) async fn connect(
     path: &Path,
     journal: SqliteJournalMode,
 ) -> Result<SqlitePool, StoreError> {
-    let options = SqliteConnectOptions::new()
+    connect_with(path, to_write(path, journal)).await
+}
+
+/// Opens a database of the current version to read it, without a file beside it. Nobody
+/// may write it, and it has no log.
+pub(super) async fn connect_to_read(path: &Path) -> Result<SqlitePool, StoreError> {
+    let options = SqliteConnectOptions::new().filename(path);
+    connect_with(path, options.read_only(true).immutable(true)).await
+}
+
+/// Opens the database of a pool to write it, of which the pool has only read so far.
+///
+/// # Errors
+/// When it still cannot be written. The pool reads on then.
+pub(super) async fn connect_to_write(path: &Path, pool: &SqlitePool) -> Result<(), StoreError> {
+    let failed = || StoreError::sql("open the database");
+    // All connections: none of them sees the changes of another one.
+    let mut reading = Vec::new();
+    for _ in 0..CONNECTIONS {
+        reading.push(pool.acquire().await.map_err(failed())?);
+    }
+    let options = to_write(path, SqliteJournalMode::Wal);
+    let mut first = options.connect().await.map_err(failed())?;
+    prepare(path, &mut first).await?;
+    pool.set_connect_options(options);
+    for connection in reading {
+        // An error of one that only reads loses nothing.
+        let _ = connection.close().await;
+    }
+    // The first one keeps the log until the pool has it.
+    let next = pool.acquire().await.map_err(failed())?;
+    first.close().await.map_err(failed())?;
+    drop(next);
+    Ok(())
+}
+
+fn to_write(path: &Path, journal: SqliteJournalMode) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true)
         .foreign_keys(true)
@@ -24,9 +64,20 @@ pub(super) async fn connect(
         .pragma("cache_size", "-512")
         // A revision's files are removed once another is committed, so a
         // commit must not be undone by a power cut.
-        .synchronous(SqliteSynchronous::Full);
+        .synchronous(SqliteSynchronous::Full)
+}
+
+async fn connect_with(
+    path: &Path,
+    options: SqliteConnectOptions,
+) -> Result<SqlitePool, StoreError> {
     let pool = SqlitePoolOptions::new()
-        .max_connections(2)
+        .max_connections(CONNECTIONS)
+        // All of them stay open: the last one to close removes the log, and a full disk
+        // takes no other one.
+        .min_connections(CONNECTIONS)
+        .idle_timeout(None)
+        .max_lifetime(None)
         // A full disk ends a transaction on its own, which sqlx does not notice: such a
         // connection begins no other one.
         .before_acquire(|connection, _| {
@@ -36,7 +87,10 @@ pub(super) async fn connect(
         .connect_with(options)
         .await
         .map_err(StoreError::sql("open the database"))?;
-    let prepared = prepare(path, &pool).await;
+    let prepared = match pool.acquire().await {
+        Ok(mut connection) => prepare(path, &mut connection).await,
+        Err(error) => Err(StoreError::sql("open the database")(error)),
+    };
     if prepared.is_err() {
         pool.close().await;
     }
@@ -44,21 +98,23 @@ pub(super) async fn connect(
 }
 
 /// Checks the pages of a database, and brings it to the current version.
-async fn prepare(path: &Path, pool: &SqlitePool) -> Result<(), StoreError> {
-    let found: String = sqlx::query("PRAGMA quick_check(1)")
-        .fetch_one(pool)
-        .await
-        .map_err(StoreError::sql("check the database"))?
-        .get(0);
-    if found != "ok" {
-        let path = path.to_owned();
-        return Err(Damage {
-            path,
-            reason: found,
+async fn prepare(path: &Path, connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    let check = sqlx::query("PRAGMA quick_check(1)");
+    let found = check.fetch_one(&mut *connection).await;
+    match found.map_err(StoreError::sql("check the database")) {
+        Ok(row) => {
+            let reason: String = row.get(0);
+            if reason != "ok" {
+                let path = path.to_owned();
+                return Err(Damage { path, reason }.into());
+            }
         }
-        .into());
+        // A read error is not damage. What needs the page tries again.
+        Err(error) if error.is_of_disk() => tracing::warn!(%error, "the pages are not checked"),
+        Err(error) => return Err(error),
     }
-    let migrated = migrations::migrator().run(pool).await;
+    let migrator = migrations::migrator();
+    let migrated = migrator.run_direct(None, connection, false).await;
     migrated.map_err(|cause| StoreError::Migrate {
         path: path.to_owned(),
         cause,

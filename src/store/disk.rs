@@ -5,6 +5,17 @@ use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+/// The pauses before the further tries of a read that failed.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(1),
+    Duration::from_millis(20),
+    Duration::from_millis(200),
+    Duration::from_millis(800),
+    Duration::from_secs(2),
+];
 
 /// A file or folder of the data folder could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +79,34 @@ pub fn sync_folder(folder: &Path) -> Result<(), DiskError> {
         .map_err(DiskError::at("sync", folder))
 }
 
+/// Reads again after an error of the disk, which may be over a moment later. This blocks.
+pub(super) fn reread<T>(mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    use io::ErrorKind::{
+        InvalidData, IsADirectory, NotADirectory, NotFound, PermissionDenied, UnexpectedEof,
+    };
+    for pause in PAUSES {
+        match read() {
+            // These are the same the next time.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    InvalidData
+                        | IsADirectory
+                        | NotADirectory
+                        | NotFound
+                        | PermissionDenied
+                        | UnexpectedEof
+                ) =>
+            {
+                return Err(error);
+            }
+            Err(_) => thread::sleep(pause),
+            Ok(read) => return Ok(read),
+        }
+    }
+    read()
+}
+
 /// Runs `work` on a file or folder, on a thread for blocking work. A panic in it becomes an error.
 pub(super) async fn blocking<T: Send + 'static>(
     action: &'static str,
@@ -80,4 +119,29 @@ pub(super) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .unwrap_or_else(|error| Err(DiskError::at(action, &path)(io::Error::other(error))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_disk_counts_after_several_tries() {
+        let mut tries = 0;
+        let read = reread(|| {
+            tries += 1;
+            if tries < 4 {
+                return Err(io::Error::from_raw_os_error(libc::EIO));
+            }
+            Ok(tries)
+        });
+        assert_eq!(read.unwrap(), 4);
+        tries = 0;
+        let missing = reread(|| {
+            tries += 1;
+            File::open("/no/such/file")
+        });
+        assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(tries, 1);
+    }
 }

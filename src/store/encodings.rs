@@ -14,6 +14,7 @@ use bytes::Bytes;
 use zstd::stream::write::Encoder as ZstdEncoder;
 use zstd::zstd_safe;
 
+use crate::store::checked;
 use crate::store::disk::{DiskError, protect, sync_folder};
 use crate::store::groups::{GROUPS, GroupedGzip, Groups};
 use crate::store::revision_files::METAS;
@@ -242,6 +243,15 @@ impl EncodedFile {
     /// Whether its bytes are those that were written. This blocks.
     pub fn is_undamaged(&self) -> bool {
         Summing::of(&self.bytes) == self.sum
+    }
+
+    /// The same of bytes that are to be sent: damage is reported.
+    pub fn is_sendable(&self) -> bool {
+        let is_undamaged = self.is_undamaged();
+        if !is_undamaged {
+            checked::report();
+        }
+        is_undamaged
     }
 }
 

@@ -88,6 +88,18 @@ impl StoreError {
         }
     }
 
+    /// Whether the disk refused to read or write, or to add a file: a full disk does, and
+    /// has room later.
+    pub fn is_of_disk(&self) -> bool {
+        match self {
+            Self::File(error) => {
+                error.source.kind() != std::io::ErrorKind::NotFound && !self.is_read_only()
+            }
+            // SQLITE_IOERR, SQLITE_FULL and SQLITE_CANTOPEN.
+            _ => matches!(self.sqlite_code(), Some(10 | 13 | 14)),
+        }
+    }
+
     /// Whether the database is damaged, so that it has to be rebuilt.
     pub(super) fn is_damage(&self) -> bool {
         match self {

@@ -1,15 +1,22 @@
 //! The handle of an open store.
 
-use std::fs::File;
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::store::content::{CacheLimits, Contents};
+use crate::store::database::{self, DATABASE};
 use crate::store::error::StoreError;
 use crate::store::revision::RevisionId;
 
+/// Locked by the process that writes.
+pub(super) const LOCK: &str = "lock";
 /// The folder of the revisions.
 pub(super) const REVISIONS: &str = "revisions";
 
@@ -22,8 +29,12 @@ pub struct Store {
     pub(super) cache: CacheLimits,
     /// Held while a revision's folder is removed or gets another file.
     pub(super) folders: Arc<Mutex<()>>,
+    /// Why the database is only read for now, if it is.
+    pub(super) unwritable: watch::Sender<Option<Arc<str>>>,
+    /// Outlines that no row names any more and that are too young to be removed.
+    pub(super) young_outlines: Arc<Mutex<HashSet<PathBuf>>>,
     /// Held as long as the store is open.
-    pub(super) _lock: Arc<File>,
+    pub(super) lock: Arc<File>,
 }
 
 impl Store {
@@ -41,7 +52,9 @@ impl Store {
             contents,
             cache,
             folders: Arc::default(),
-            _lock: Arc::new(lock),
+            young_outlines: Arc::default(),
+            unwritable: watch::Sender::default(),
+            lock: Arc::new(lock),
         }
     }
 
@@ -55,6 +68,41 @@ impl Store {
     /// A folder in the same file system for files of a pass.
     pub fn temporary(&self) -> PathBuf {
         self.revisions_folder()
+    }
+
+    /// Why the database is only read for now, if it is.
+    pub fn unwritable(&self) -> watch::Receiver<Option<Arc<str>>> {
+        self.unwritable.subscribe()
+    }
+
+    /// Opens a database for writing that has only been read.
+    ///
+    /// # Errors
+    /// When it still cannot be written. It is read on then.
+    pub async fn write_again(&self) -> Result<(), StoreError> {
+        database::connect_to_write(&self.folder.join(DATABASE), &self.pool).await?;
+        self.unwritable.send_replace(None);
+        Ok(())
+    }
+
+    /// A part of the data folder that was removed or replaced, if there is one. This
+    /// blocks.
+    pub fn removed_part(&self) -> Option<PathBuf> {
+        let lock = self.folder.join(LOCK);
+        let is_gone = |path: &Path| match fs::metadata(path) {
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+            Ok(now) => {
+                let held = self.lock.metadata().map(|held| (held.dev(), held.ino()));
+                path == lock && held.is_ok_and(|held| held != (now.dev(), now.ino()))
+            }
+        };
+        let parts = [
+            lock.clone(),
+            self.folder.join(DATABASE),
+            self.revisions_folder(),
+            self.contents.folder().to_owned(),
+        ];
+        parts.into_iter().find(|part| is_gone(part))
     }
 
     /// Closes the database, which folds its log into the file.

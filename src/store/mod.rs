@@ -32,6 +32,7 @@
 //! files.
 
 mod blobs;
+mod checked;
 mod commit;
 pub mod content;
 mod database;
@@ -71,6 +72,7 @@ mod summing;
 mod sums;
 mod writer;
 
+pub use checked::{CheckedFile, damaged_uses, until_damaged_use};
 pub use commit::NewRevision;
 pub use content::{BlobPin, CacheLimits, NewBlob};
 pub use disk::{DiskError, sync_folder};

@@ -1,21 +1,24 @@
 //! Opens the store for writing, and cleans up after a crash.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::SystemTime;
 
 use crate::store::content::{CacheLimits, Contents};
+use crate::store::database::{DATABASE, connect_to_read};
 use crate::store::disk::{DiskError, create_folder};
-use crate::store::handle::REVISIONS;
+use crate::store::handle::{LOCK, REVISIONS};
 use crate::store::recorded::{LOST, remove_aside};
 use crate::store::recover::open_database;
 use crate::store::revision::RevisionId;
 use crate::store::{Store, StoreError, sql};
 
-/// Locked by the process that writes.
-pub(super) const LOCK: &str = "lock";
+/// How often a database is opened that the disk refuses to read or write.
+const TRIES: usize = 3;
+/// Bytes of the index of a log, and some for the log.
+const PROBED: usize = 64 << 10;
 /// The folder of the blobs.
 pub(super) const BLOBS: &str = "blobs/sha256";
 
@@ -38,8 +41,35 @@ impl Store {
         let contents = Contents::open(folder.join(BLOBS))?;
         let store = Self::new(folder, pool, contents, cache, lock);
         store.adopt_newer().await?;
-        store.forget_replaced().await?;
-        store.sweep().await?;
+        if let Err(error) = store.tidy().await {
+            tracing::warn!(%error, "cannot tidy the data folder; the next start does it");
+        }
+        Ok(store)
+    }
+
+    /// As [`Store::open_with`]. A database that the disk refuses to write is only read
+    /// until [`Store::write_again`].
+    pub async fn open_to_serve(folder: &Path, cache: CacheLimits) -> Result<Self, StoreError> {
+        let mut error = None;
+        for _ in 0..TRIES {
+            match Self::open_with(folder, cache).await {
+                Err(failed) if failed.is_of_disk() => error = Some(failed),
+                opened => return opened,
+            }
+        }
+        let Some(error) = error.filter(|_| is_whole_without_log(folder)) else {
+            return Self::open_with(folder, cache).await;
+        };
+        let lock = lock(&folder.join(LOCK))?;
+        let Ok(pool) = connect_to_read(&folder.join(DATABASE)).await else {
+            return Err(error);
+        };
+        let store = Self::new(folder, pool, Contents::at(folder.join(BLOBS)), cache, lock);
+        // The error of the database does not say that the disk is full.
+        let reason = probe(folder).err().map_or(error, StoreError::from);
+        store
+            .unwritable
+            .send_replace(Some(reason.to_string().into()));
         Ok(store)
     }
 
@@ -59,6 +89,12 @@ impl Store {
         };
         // The lock ends with the file.
         locked(&path, file, lock).map(drop)
+    }
+
+    /// Removes what an interrupted pass has left.
+    async fn tidy(&self) -> Result<(), StoreError> {
+        self.forget_replaced().await?;
+        self.sweep().await
     }
 
     /// Removes the rows of revisions that are not their catalog's current one,
@@ -92,6 +128,22 @@ impl Store {
         self.sweep_outlines().await?;
         self.tidy_blobs().await
     }
+}
+
+/// Whether a folder has a database whose commits are all in its file, as a clean stop
+/// leaves it.
+fn is_whole_without_log(folder: &Path) -> bool {
+    let log = fs::metadata(folder.join(format!("{DATABASE}-wal")));
+    folder.join(DATABASE).is_file() && log.map_or(true, |log| log.len() == 0)
+}
+
+/// Writes as much in a folder as a database needs beside its file, and removes it.
+fn probe(folder: &Path) -> Result<(), DiskError> {
+    let written = tempfile::tempfile_in(folder).and_then(|mut file| {
+        file.write_all(&[0; PROBED])?;
+        file.sync_all()
+    });
+    written.map_err(DiskError::at("write in", folder))
 }
 
 fn lock(path: &Path) -> Result<File, StoreError> {

@@ -10,7 +10,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use crate::store::content::{CacheLimits, Contents};
 use crate::store::database::DATABASE;
 use crate::store::disk::DiskError;
-use crate::store::open::{BLOBS, LOCK, locked};
+use crate::store::handle::LOCK;
+use crate::store::open::{BLOBS, locked};
 use crate::store::{Store, StoreError};
 
 /// Modes that let all users list folders and read files.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::answers::index::SearchRow;
 use crate::name::CatalogName;
 use crate::store::StoreError;
-use crate::store::disk::{DiskError, protect, sync_folder};
+use crate::store::disk::{DiskError, protect, reread, sync_folder};
 use crate::store::revision::{Counts, FileSum, Published, SourceIdentity};
 use ::images::digest::Digest;
 use fbc::problem::Problem;
@@ -109,7 +109,7 @@ pub(super) fn is_whole(path: &Path) -> Result<bool, DiskError> {
 
 fn read_json(path: &Path) -> Result<Option<Vec<u8>>, DiskError> {
     use io::ErrorKind::{NotADirectory, NotFound};
-    let content = match fs::read(path) {
+    let content = match reread(|| fs::read(path)) {
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(None),
         content => content.map_err(DiskError::at("read", path))?,
     };

@@ -1,8 +1,7 @@
 //! The files of a revision, opened for serving.
 
-use bytes::Bytes;
-
 use crate::answers::index::Index;
+use crate::store::checked::CheckedFile;
 use crate::store::disk::DiskError;
 use crate::store::record::{IMAGE_RECORD, RECORD};
 use crate::store::revision::Revision;
@@ -31,15 +30,16 @@ pub struct Files {
     /// The serving index.
     pub index: Index,
     /// `metas.jsonl`.
-    pub metas: Bytes,
+    pub metas: CheckedFile,
     /// `messages.pb`.
-    pub messages: Bytes,
+    pub messages: CheckedFile,
     /// `queries.jsonl`.
-    pub queries: Bytes,
+    pub queries: CheckedFile,
 }
 
 impl Store {
-    /// Opens a revision's files, whose lengths are checked.
+    /// Opens a revision's files, whose lengths are checked. Their bytes are compared
+    /// before their first use; the index has a checksum of its own.
     ///
     /// # Errors
     /// When one is missing, or does not have its length.
@@ -57,10 +57,10 @@ impl Store {
             let bytes = self.map(revision.id, name);
             let bytes = bytes.map_err(DiskError::at("open", &path))?;
             sound(name, bytes.len())?;
-            Ok::<_, StoreError>(bytes)
+            Ok::<_, StoreError>(CheckedFile::new(bytes, revision.files.get(name)))
         };
         // Mapped, since large memory that is freed at once leaves gaps.
-        let index = Index::decode(&map(INDEX)?).map_err(|reason| Damage {
+        let index = Index::decode(map(INDEX)?.unchecked()).map_err(|reason| Damage {
             path: folder.join(INDEX),
             reason,
         })?;

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -12,10 +13,10 @@ use sqlx::{Row as _, Sqlite, SqliteExecutor, Transaction};
 
 use crate::map::UnnamedFile;
 use crate::store::content::{Stamp, stamp};
-use crate::store::disk::{DiskError, blocking};
+use crate::store::disk::{DiskError, blocking, reread};
 use crate::store::handle::Store;
 use crate::store::revision::{FileSum, Revision, RevisionId};
-use crate::store::revision_files::METAS;
+use crate::store::revision_files::{METAS, PIECES};
 use crate::store::sql::{self, signed};
 use crate::store::summing::BLOCK;
 use crate::store::{Damage, Encoding, StoreError};
@@ -34,7 +35,7 @@ impl Verification {
     ///
     /// # Errors
     /// As those of [`next_block`](Self::next_block).
-    pub fn finish(mut self) -> Result<(), Damage> {
+    pub fn finish(mut self) -> Result<(), StoreError> {
         while let Some(block) = self.next_block() {
             block?;
         }
@@ -45,21 +46,27 @@ impl Verification {
     /// reads the file and no map of it, so a file that is cut does no harm.
     ///
     /// # Errors
-    /// When the block cannot be read, or is not what was written.
-    pub fn next_block(&mut self) -> Option<Result<&[u8], Damage>> {
+    /// When the block is not what was written, which is damage, or cannot be read after
+    /// several tries, which is none.
+    pub fn next_block(&mut self) -> Option<Result<&[u8], StoreError>> {
         let wanted = *self.sum.blocks.get(self.next)?;
         let from = self.next as u64 * BLOCK as u64;
         self.next += 1;
-        self.buffer.clear();
         let left = self.sum.length.saturating_sub(from).min(BLOCK as u64);
-        let read = (&self.file).take(left).read_to_end(&mut self.buffer);
-        let reason = match read {
-            Err(error) => format!("it cannot be read from byte {from}: {error}"),
-            Ok(_) if crc32fast::hash(&self.buffer) == wanted => return Some(Ok(&self.buffer)),
-            Ok(_) => format!("the bytes from {from} are not those that were written"),
-        };
+        // At most a block.
+        self.buffer
+            .resize(usize::try_from(left).unwrap_or(BLOCK), 0);
+        let (file, buffer) = (&self.file, &mut self.buffer);
+        match reread(|| file.read_exact_at(buffer, from)) {
+            Ok(()) if crc32fast::hash(buffer) == wanted => return Some(Ok(buffer)),
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                return Some(Err(DiskError::at("read", &self.path)(error).into()));
+            }
+            _ => {}
+        }
         let path = self.path.clone();
-        Some(Err(Damage { path, reason }))
+        let reason = format!("the bytes from {from} are not those that were written");
+        Some(Err(Damage { path, reason }.into()))
     }
 }
 
@@ -91,17 +98,21 @@ impl Store {
     /// Begins to compare a file of a revision with its sums. This blocks.
     ///
     /// # Errors
-    /// When the file is missing or has another length.
+    /// When the file is missing or has another length, which is damage, or cannot be
+    /// opened after several tries, which is none.
     pub fn verify(
         &self,
         revision: RevisionId,
         name: &str,
         sum: &FileSum,
-    ) -> Result<Verification, Damage> {
+    ) -> Result<Verification, StoreError> {
         let path = self.revision_folder(revision).join(name);
-        let opened = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
-        let reason = match opened {
-            Err(error) => format!("it cannot be opened: {error}"),
+        let open = || File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let reason = match reread(open) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                format!("it cannot be opened: {error}")
+            }
+            Err(error) => return Err(DiskError::at("open", &path)(error).into()),
             Ok((length, _)) if length != sum.length => sum.other_length(length),
             Ok((_, file)) => {
                 return Ok(Verification {
@@ -113,7 +124,21 @@ impl Store {
                 });
             }
         };
-        Err(Damage { path, reason })
+        Err(Damage { path, reason }.into())
+    }
+
+    /// Compares the files of a revision with their sums, without those that it does
+    /// without. This blocks.
+    ///
+    /// # Errors
+    /// As those of [`verify`](Self::verify) and [`Verification::next_block`].
+    pub fn verify_all(&self, revision: &Revision) -> Result<(), StoreError> {
+        for (name, sum) in &*revision.files {
+            if Encoding::of_file(name).is_none() && name != PIECES {
+                self.verify(revision.id, name, sum)?.finish()?;
+            }
+        }
+        Ok(())
     }
 
     /// A verified copy of a revision's metas, which cannot change any more. This
@@ -194,10 +219,15 @@ impl Store {
         Ok(removed.await?)
     }
 
-    /// Records that a revision is damaged.
-    pub async fn record_damage(&self, revision: RevisionId) -> Result<(), StoreError> {
-        let statement = sqlx::query("UPDATE revisions SET damaged = 1 WHERE id = ?");
-        sql::execute(&self.pool, "record damage", statement.bind(revision.0)).await
+    /// Records whether a revision is damaged.
+    pub async fn record_damage(
+        &self,
+        revision: RevisionId,
+        is_damaged: bool,
+    ) -> Result<(), StoreError> {
+        let statement = sqlx::query("UPDATE revisions SET damaged = ? WHERE id = ?");
+        let statement = statement.bind(is_damaged).bind(revision.0);
+        sql::execute(&self.pool, "record damage", statement).await
     }
 }
 

@@ -118,6 +118,38 @@ fn a_damaged_database_is_rebuilt_while_the_source_is_away() {
     terminate(&mut program);
 }
 
+#[test]
+fn a_data_folder_that_is_removed_ends_almanac_with_a_clear_line() {
+    let remove: [fn(&Path); 2] = [
+        |data| fs::remove_dir_all(data).unwrap(),
+        |data| fs::rename(data.join("revisions"), data.join("elsewhere")).unwrap(),
+    ];
+    for remove in remove {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("catalog");
+        fs::create_dir(&source).unwrap();
+        Catalog::small().write_to(&source, Format::JsonLines);
+        let config = catalog("a", &format!("file:{}", source.display()));
+        let data = folder.path().join("data");
+        let mut almanac = Almanac::start_in(&data, &config);
+        almanac.until_whole("a");
+        almanac.until_encoded(1);
+        let before = almanac.all("a").text();
+        remove(&data);
+        let status = almanac.program.wait(PATIENCE);
+        assert_eq!(status.code(), Some(1));
+        let log = almanac.program.log();
+        assert!(
+            log.contains("was removed or replaced while almanac ran"),
+            "{log}"
+        );
+
+        almanac.program.restart();
+        almanac.until_whole("a");
+        assert_eq!(almanac.all("a").text(), before);
+    }
+}
+
 /// All files and folders below one, with their sizes and dates.
 fn entries(folder: &Path) -> Vec<(PathBuf, u64, i64)> {
     let mut found = Vec::new();

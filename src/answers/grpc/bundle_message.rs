@@ -101,6 +101,11 @@ impl CsvParts {
         }
     }
 
+    /// The place of the list in the message file.
+    pub fn list(&self) -> Span {
+        self.list
+    }
+
     /// About how many parts there are.
     pub fn estimate(&self) -> usize {
         self.list.length as usize / 4

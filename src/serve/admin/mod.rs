@@ -27,6 +27,9 @@ pub use status::Configuration;
 /// Resources of the cluster that cannot be read or written.
 pub type ClusterProblems = watch::Receiver<Arc<BTreeMap<String, String>>>;
 
+/// Why the data folder cannot be written for now, if so.
+pub type Unwritable = watch::Receiver<Option<Arc<str>>>;
+
 /// What the admin port reports.
 #[derive(Clone)]
 pub struct Reported {
@@ -42,6 +45,8 @@ pub struct Reported {
     pub webhooks: Webhooks,
     /// The names of gRPC calls that no catalog answers to.
     pub unknown_names: UnknownNames,
+    /// Why the data folder cannot be written for now, if so.
+    pub unwritable: Unwritable,
     /// The metrics.
     pub metrics: PrometheusHandle,
 }
@@ -65,6 +70,7 @@ impl Reported {
             self.fleet(),
             self.webhooks.status(),
             &self.unknown_names,
+            self.unwritable.borrow().clone(),
         )
     }
 
@@ -112,6 +118,10 @@ async fn ready(State(admin): State<Reported>) -> Response {
         if !damaged.is_empty() {
             text.push_str("; stored files are damaged: ");
             text.push_str(&damaged);
+        }
+        if let Some(reason) = &*admin.unwritable.borrow() {
+            text.push_str("; the data folder cannot be written: ");
+            text.push_str(reason);
         }
         for problem in admin.cluster_problems().values() {
             text.push_str("; ");

@@ -120,6 +120,10 @@ fn render(status: &Status) -> Markup {
                             dt { "Refused" }
                             dd { (time(refused)) ": " (configuration.error.as_deref().unwrap_or_default()) }
                         }
+                        @if let Some(error) = &status.data_folder_error {
+                            dt { "Data folder" }
+                            dd { "cannot be written: " (error) }
+                        }
                         @if !configuration.needs_restart.is_empty() {
                             dt { "Takes effect after a restart" }
                             dd { (configuration.needs_restart.join(", ")) }
@@ -325,6 +329,7 @@ mod tests {
             connections: BTreeMap::from([("http".to_owned(), 2)]),
             certificates: BTreeMap::from([("grpc".to_owned(), "2027-01-02T03:04:05Z".to_owned())]),
             configuration: Configuration::read(None),
+            data_folder_error: Some("the <disk> is full".into()),
             cluster_problems: Arc::new(BTreeMap::from([problem])),
             fleet: None,
             webhooks: vec![WebhookDocument {
@@ -344,6 +349,7 @@ mod tests {
             "<td>3</td><td class=\"time\">–</td><td>2</td><td class=\"reason\">&lt;gone&gt;</td>",
             "<dt>clustercatalogs</dt><dd>is &lt;forbidden&gt;</dd>",
             "<dt>Memory</dt><dd>3 MiB</dd>",
+            "<dt>Data folder</dt><dd>cannot be written: the &lt;disk&gt; is full</dd>",
             "<dt>Connections</dt><dd>http 2</dd>",
             "<dt>Certificate of grpc</dt><dd>until <time",
         ] {

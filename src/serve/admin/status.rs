@@ -33,6 +33,9 @@ pub(super) struct Status {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) certificates: BTreeMap<String, String>,
     pub(super) configuration: Configuration,
+    /// Why the data folder cannot be written for now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) data_folder_error: Option<Arc<str>>,
     /// Resources of the cluster that cannot be read or written.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) cluster_problems: Arc<BTreeMap<String, String>>,
@@ -212,6 +215,7 @@ impl Status {
         fleet: Option<FleetStatus>,
         webhooks: Vec<WebhookStatus>,
         unknown_names: &UnknownNames,
+        data_folder_error: Option<Arc<str>>,
     ) -> Self {
         let catalogs = catalogs.all();
         Self {
@@ -228,6 +232,7 @@ impl Status {
                 },
             ),
             configuration,
+            data_folder_error,
             cluster_problems,
             fleet: fleet.map(FleetDocument::of),
             webhooks: webhooks.into_iter().map(WebhookDocument::of).collect(),

@@ -24,6 +24,7 @@ use crate::serve::net::connection::RequestHandler;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
 use crate::snapshot::{Catalog, Catalogs, NotFound, Snapshot, Stream};
+use crate::store::damaged_uses;
 use fbc::document::Gvk;
 use fbc::text::go_quote::Quoted;
 
@@ -102,7 +103,14 @@ impl Calls {
         {
             self.session.listed(snapshot.package_count());
         }
-        answer(method, &self.session, snapshot, request).await
+        let before = damaged_uses();
+        let answered = answer(method, &self.session, snapshot, request).await;
+        if damaged_uses() != before {
+            // The answer may lack bytes.
+            let text = "a stored file is damaged; try again in a moment";
+            return Err(Status::unavailable(text));
+        }
+        answered
     }
 
     /// The status of a call to an authority that no catalog has. Calls are not restricted,
@@ -148,7 +156,7 @@ async fn answer(
         }
         "ListBundles" => {
             wire::read::<proto::ListBundlesRequest>(request).await?;
-            wire::stream(snapshot?.list_bundles())
+            wire::stream(list_bundles(snapshot?).await?)
         }
         "GetPackage" => {
             let proto::GetPackageRequest { name } = wire::read(request).await?;
@@ -192,6 +200,18 @@ async fn answer(
         "ExperimentalListPackageCustomSchemas" => custom_schemas(snapshot, request).await,
         other => Err(Status::unimplemented(format!("unknown method {other}"))),
     }
+}
+
+/// All bundles. As long as their many bytes have to be compared with their sums, this
+/// takes a thread for blocking work.
+async fn list_bundles(snapshot: Arc<Snapshot>) -> Result<Stream, Status> {
+    if snapshot.has_compared_messages() {
+        return Ok(snapshot.list_bundles());
+    }
+    let listing = tokio::task::spawn_blocking(move || snapshot.list_bundles());
+    // A panic has been logged.
+    let failed = |_| Status::internal("the bundles could not be listed");
+    listing.await.map_err(failed)
 }
 
 fn api(group: String, version: String, kind: String) -> Gvk {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, Request, State};
+use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::{Method, StatusCode};
 
@@ -14,7 +15,8 @@ use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::query::parse_query;
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::http::respond::respond;
-use crate::snapshot::{Catalogs, Query, Snapshot};
+use crate::snapshot::{Catalogs, Query, Selection, Snapshot};
+use crate::store::damaged_uses;
 
 /// The route of a whole catalog.
 pub(super) const ALL: &str = "/catalogs/{name}/api/v1/all";
@@ -33,7 +35,7 @@ pub(super) async fn all(
     check_method(request.method())?;
     let reader = reader(&request);
     let selection = find(&catalogs, &reader, &name)?.select(&Query::default());
-    Ok(respond(&selection, &request, true))
+    Ok(respond_to(selection, request, true).await?.1)
 }
 
 pub(super) async fn metas(
@@ -55,9 +57,41 @@ pub(super) async fn metas(
     };
     let reader = reader(&request);
     let selection = find(&catalogs, &reader, &name)?.select(&query);
-    let mut response = respond(&selection, &request, false);
+    let (selection, mut response) = respond_to(selection, request, false).await?;
     hint::add(&mut response, &selection, &query);
     Ok(response)
+}
+
+/// The response with a selection, away from the threads that serve as long as many bytes
+/// have to be compared with their sums.
+async fn respond_to(
+    selection: Selection,
+    request: Request,
+    ranges: bool,
+) -> Result<(Selection, Response), HttpRejection> {
+    let is_slow = selection.is_slow();
+    let responding = move || {
+        let response = respond(&selection, &request, ranges);
+        (selection, response)
+    };
+    if !is_slow {
+        return Ok(responding());
+    }
+    let responded = tokio::task::spawn_blocking(responding).await;
+    // A panic has been logged.
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    responded.map_err(|_| HttpRejection::Text(status, "the catalog could not be read"))
+}
+
+/// Sends no answer that may lack bytes, because a stored file was found damaged meanwhile.
+pub(super) async fn undamaged(request: Request, next: Next) -> Response {
+    let before = damaged_uses();
+    let response = next.run(request).await;
+    if damaged_uses() == before {
+        return response;
+    }
+    let text = "a stored file is damaged; try again in a moment";
+    HttpRejection::Text(StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
 fn check_method(method: &Method) -> Result<(), HttpRejection> {

@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 
 use crate::serve::access::Access;
 use crate::serve::http::announced::{Gate, only_announced};
-use crate::serve::http::content::{ALL, METAS, all, metas};
+use crate::serve::http::content::{ALL, METAS, all, metas, undamaged};
 use crate::serve::http::cors::{self, Origins};
 use crate::serve::http::graphql::GRAPHQL;
 use crate::serve::http::guard::guard;
@@ -29,6 +29,7 @@ use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
 use crate::serve::observed::Observed;
 use crate::snapshot::{Announcements, Catalogs, Query};
+use crate::store::damaged_uses;
 
 /// The body of the response to a request with no host, or with several.
 const NO_HOST: &str = "400 Bad Request: one Host header is required\n";
@@ -158,9 +159,14 @@ impl Direct {
         let find = || self.catalogs.snapshot(name);
         let snapshot = self.access.if_open(name, find)?;
         let selection = snapshot.select(&query);
+        if selection.is_slow() {
+            return None;
+        }
+        let before = damaged_uses();
         let mut response = respond(&selection, request, route == ALL);
         let status = response.status();
-        if !status.is_success() && status != StatusCode::NOT_MODIFIED {
+        let is_good = status.is_success() || status == StatusCode::NOT_MODIFIED;
+        if !is_good || damaged_uses() != before {
             return None;
         }
         hint::add(&mut response, &selection, &query);
@@ -213,7 +219,8 @@ fn router(
         .merge(index)
         .merge(queries::routes())
         .route(GRAPHQL, graphql::route())
-        .fallback(async || HttpRejection::UnknownPath);
+        .fallback(async || HttpRejection::UnknownPath)
+        .layer(middleware::from_fn(undamaged));
     let routes = match gate {
         Some(gate) => routes.layer(middleware::from_fn_with_state(gate, only_announced)),
         None => routes,

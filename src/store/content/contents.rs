@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 
 use crate::store::content::pins::{BlobClaim, BlobPin, Claims, Pins};
 use crate::store::content::tally::Tally;
-use crate::store::disk::{DiskError, create_folder};
+use crate::store::disk::{DiskError, create_folder, reread};
 use ::images::digest::{Digest, Hasher};
 
 /// The blobs in one folder. Cheap to clone; all clones share pins and claims.
@@ -38,13 +38,15 @@ impl Contents {
     /// of a process that was killed. Only one process may write in it.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// When the folder cannot be created or listed.
     pub fn open(folder: PathBuf) -> Result<Self, DiskError> {
         create_folder(&folder)?;
         let contents = Self::at(folder);
         for (path, digest) in contents.files()? {
-            if digest.is_none() {
-                fs::remove_file(&path).map_err(DiskError::at("remove", &path))?;
+            if digest.is_none()
+                && let Err(error) = fs::remove_file(&path)
+            {
+                tracing::warn!(path = %path.display(), %error, "cannot remove an incomplete blob");
             }
         }
         Ok(contents)
@@ -95,9 +97,12 @@ impl Contents {
     /// Whether the store has a blob whose bytes have its digest. This blocks.
     pub fn is_whole(&self, digest: &Digest) -> bool {
         self.blob(digest).is_some_and(|path| {
-            let mut hasher = Hasher::default();
-            let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hasher));
-            read.is_ok() && hasher.finish() == *digest
+            let read = reread(|| {
+                let mut hasher = Hasher::default();
+                io::copy(&mut File::open(&path)?, &mut hasher)?;
+                Ok(hasher)
+            });
+            read.is_ok_and(|hasher| hasher.finish() == *digest)
         })
     }
 

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use tokio::sync::Mutex;
 
-use crate::store::disk::{DiskError, blocking};
+use crate::store::disk::{DiskError, blocking, reread};
 use ::images::digest::{Digest, Hasher};
 
 /// Bytes per read.
@@ -37,9 +37,9 @@ pub struct OpenBlob {
     damaged: AtomicBool,
 }
 
-/// A blob whose bytes do not have its digest.
+/// A blob whose bytes do not have its digest, or cannot be read now.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} is damaged in the store")]
+#[error("{0} is damaged in the store, or cannot be read")]
 pub struct DamagedBlob(Digest);
 
 impl OpenBlob {
@@ -83,7 +83,8 @@ impl OpenBlob {
     /// and so does the first one after a change of the file; others wait for that.
     ///
     /// # Errors
-    /// When the bytes do not have the digest.
+    /// When the bytes do not have the digest, or cannot be read after several tries. The
+    /// next call reads them again then.
     pub async fn verified(self: &Arc<Self>) -> Result<Bytes, DamagedBlob> {
         let whole = *self.whole.lock().await;
         if !self.is_damaged() && whole == Some(self.stamp().await) {
@@ -95,10 +96,13 @@ impl OpenBlob {
             let whole = &mut *own.whole.lock().await;
             let now = own.stamp().await;
             if !own.is_damaged() && *whole != Some(now) {
-                if own.has_digest().await {
-                    *whole = Some(now);
-                } else {
-                    own.mark_damaged();
+                match own.has_digest().await {
+                    Ok(true) => *whole = Some(now),
+                    Ok(false) => own.mark_damaged(),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot read a blob");
+                        return false;
+                    }
                 }
             }
             !own.is_damaged()
@@ -124,14 +128,13 @@ impl OpenBlob {
         }
     }
 
-    async fn has_digest(self: &Arc<Self>) -> bool {
+    async fn has_digest(self: &Arc<Self>) -> Result<bool, DiskError> {
         let mut hasher = Hasher::default();
         loop {
             let before = hasher.size();
-            match self.hash_piece(hasher).await {
-                Ok(next) if next.size() == before => return next.finish() == self.digest,
-                Ok(next) => hasher = next,
-                Err(_) => return false,
+            hasher = self.hash_piece(hasher).await?;
+            if hasher.size() == before {
+                return Ok(hasher.finish() == self.digest);
             }
         }
     }
@@ -147,7 +150,7 @@ impl OpenBlob {
                 && inode == own.inode
             {
                 let mut piece = vec![0; PIECE];
-                let read = file.read_at(&mut piece, from);
+                let read = reread(|| file.read_at(&mut piece, from));
                 let read = read.map_err(DiskError::at("read", path))?;
                 hasher.update(&piece[..read]);
             } else {

@@ -58,28 +58,41 @@ impl Store {
         self.outlines(query.bind(catalog.as_str())).await
     }
 
-    /// Removes those of these outlines that no row names any more. Other outlines
-    /// without a row stay: after the loss of a database they are the whole history.
+    /// Removes those of these outlines that no row names any more, the younger ones by a
+    /// later call. Other outlines without a row stay: after the loss of a database they
+    /// are the whole history.
     pub(in crate::store) async fn remove_outlines(
         &self,
-        outlines: HashSet<PathBuf>,
+        mut outlines: HashSet<PathBuf>,
         spared: Duration,
     ) -> Result<(), StoreError> {
-        self.sweep_some(spared, move |path| outlines.contains(path))
-            .await
+        outlines.extend(self.young_outlines.lock().iter().cloned());
+        let sweeping = self.sweep_some(spared, move |path| outlines.contains(path));
+        let young = sweeping.await?;
+        *self.young_outlines.lock() = young;
+        Ok(())
+    }
+
+    /// Removes outlines that were too young when their history was trimmed.
+    pub async fn trim_outlines(&self) -> Result<(), StoreError> {
+        if self.young_outlines.lock().is_empty() {
+            return Ok(());
+        }
+        self.remove_outlines(HashSet::new(), SPARED).await
     }
 
     /// Removes outlines without a row that are older than [`KEPT_ASIDE`].
     pub(in crate::store) async fn sweep_outlines(&self) -> Result<(), StoreError> {
-        self.sweep_some(KEPT_ASIDE, |_| true).await
+        self.sweep_some(KEPT_ASIDE, |_| true).await.map(drop)
     }
 
     /// Removes outlines without a row that are older than `spared` and `superfluous`.
+    /// Returns the younger ones.
     async fn sweep_some(
         &self,
         spared: Duration,
         superfluous: impl Fn(&Path) -> bool + Send + 'static,
-    ) -> Result<(), StoreError> {
+    ) -> Result<HashSet<PathBuf>, StoreError> {
         let query = sqlx::query("SELECT DISTINCT content, digest FROM history");
         let known = self.outlines(query).await?;
         let folder = self.history().folder.to_path_buf();
@@ -127,25 +140,32 @@ fn sweep(
     folder: &Path,
     spared: Duration,
     superfluous: impl Fn(&Path) -> bool,
-) -> Result<(), DiskError> {
+) -> Result<HashSet<PathBuf>, DiskError> {
+    let mut young = HashSet::new();
     let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(young),
         entries => entries.map_err(DiskError::at("read", folder))?,
     };
     for entry in entries {
         let path = entry.map_err(DiskError::at("read", folder))?.path();
         let modified = fs::metadata(&path).and_then(|metadata| metadata.modified());
         let age = modified.map_or(Duration::ZERO, |date| date.elapsed().unwrap_or_default());
-        if age >= spared && superfluous(&path) {
+        if !superfluous(&path) {
+            continue;
+        }
+        if age >= spared {
             fs::remove_file(&path).map_err(DiskError::at("remove", &path))?;
+        } else {
+            young.insert(path);
         }
     }
-    Ok(())
+    Ok(young)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::outline::Outline;
 
     #[test]
     fn the_last_revisions_and_the_last_of_each_day_are_kept() {
@@ -166,5 +186,44 @@ mod tests {
             (1, 0),
         ];
         assert_eq!(superfluous(rows.into_iter(), kept, now), [7, 5, 3, 2, 1]);
+    }
+
+    /// Nobody may publish for a long time after a revision that was trimmed at once.
+    #[tokio::test]
+    async fn an_outline_that_was_too_young_is_removed_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).await.unwrap();
+        let (catalog, content): (CatalogName, _) = ("a".parse().unwrap(), Digest::of(b"1"));
+        let name = OutlineName {
+            content,
+            source: content,
+        };
+        let encoded = crate::store::history::encode_outline(&Outline::default()).unwrap();
+        store.keep_outline(&name, &encoded).unwrap();
+        for statement in [
+            "INSERT INTO catalogs (name) VALUES ('a')".to_owned(),
+            format!(
+                "INSERT INTO history (revision, catalog, source, digest, content, committed,
+                   packages, channels, entries, bundles, quarantined)
+                 VALUES (1, 'a', '', '{content}', '{content}', 0, 0, 0, 0, 0, 0),
+                        (2, 'a', '', '', '', 0, 0, 0, 0, 0, 0)"
+            ),
+        ] {
+            let statement = sqlx::query(sqlx::AssertSqlSafe(statement));
+            sql::execute(&store.pool, "test", statement).await.unwrap();
+        }
+        let kept = KeptHistory {
+            revisions: 1,
+            days: 0,
+        };
+        store.trim_history(&catalog, kept).await.unwrap();
+        let path = store.history().path(&name);
+        assert!(path.exists(), "a commit may need it");
+        store.trim_outlines().await.unwrap();
+        assert!(path.exists(), "it is still young");
+        let date = SystemTime::now() - SPARED - Duration::from_secs(1);
+        fs::File::open(&path).unwrap().set_modified(date).unwrap();
+        store.trim_outlines().await.unwrap();
+        assert!(!path.exists());
     }
 }

@@ -1,0 +1,131 @@
+//! A start on a disk that takes nothing: stored revisions are served, and what comes is
+//! stored once the disk has room.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::almanac::{Almanac, following};
+use crate::support::catalog::{Catalog, Format};
+use crate::support::faults::{Faults, Operation};
+use crate::support::http::get;
+use crate::support::small_disk::SmallDisk;
+
+/// The whole document of the status.
+fn document(almanac: &mut Almanac) -> Value {
+    let address = almanac.program.address("admin");
+    serde_json::from_slice(&get(address, "/status").unwrap().body).unwrap()
+}
+
+fn source(folder: &Path) -> String {
+    format!("file:{}", folder.display())
+}
+
+/// What clients get of the revision that was stored before.
+fn answers(almanac: &mut Almanac) -> Vec<String> {
+    let search = "/catalogs/a/api/v1/search?q=et";
+    let replies = [almanac.all("a"), almanac.http(search)];
+    assert!(replies.iter().all(|reply| reply.status == 200));
+    replies.iter().map(|reply| reply.text()).collect()
+}
+
+/// Waits until other content of the folder is served.
+fn until_it_goes_on(almanac: &mut Almanac, folder: &Path) {
+    fs::remove_dir_all(folder).unwrap();
+    fs::create_dir(folder).unwrap();
+    Catalog::one("second").write_to(folder, Format::Yaml);
+    let is_new = |status: &Value| status["revision"]["counts"]["packages"] == 1;
+    almanac.until("a", "the next revision", is_new);
+    assert_eq!(almanac.packages("a").unwrap(), ["second"]);
+    assert!(document(almanac).get("data_folder_error").is_none());
+    assert_eq!(almanac.ready().text(), "ok\n");
+}
+
+#[test]
+fn a_full_disk_keeps_no_almanac_from_starting() {
+    let full: [(&str, fn(&SmallDisk)); 2] = [
+        ("size=24m", SmallDisk::fill),
+        ("size=24m,nr_inodes=100", SmallDisk::take_files),
+    ];
+    for (options, take) in full {
+        let Some(disk) = SmallDisk::mounted(options) else {
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = folder.path().join("catalog");
+        fs::create_dir(&catalog).unwrap();
+        Catalog::small().write_to(&catalog, Format::Yaml);
+        let config = following(&source(&catalog));
+        let mut almanac = Almanac::start_in(&disk.path().join("data"), &config);
+        almanac.until_whole("a");
+        almanac.until_encoded(1);
+        let before = answers(&mut almanac);
+        almanac.stop();
+        take(&disk);
+
+        almanac.program.restart();
+        almanac.program.wait_until_ready();
+        assert_eq!(answers(&mut almanac), before, "{options}");
+        let error = document(&mut almanac)["data_folder_error"].to_string();
+        assert!(error.contains("No space left on device"), "{error}");
+        let ready = almanac.ready().text();
+        assert!(
+            ready.starts_with("ok; the data folder cannot be written: "),
+            "{ready}"
+        );
+        let log = almanac.program.log();
+        assert!(log.contains("the data folder cannot be written"), "{log}");
+
+        // Content that cannot be stored changes nothing.
+        Catalog::one("third").write_to(&catalog, Format::Yaml);
+        almanac.until_failed("a");
+        assert_eq!(answers(&mut almanac), before, "{options}");
+
+        disk.free();
+        almanac.program.wait_for_log("room", |log| {
+            log.contains("the data folder can be written again")
+        });
+        until_it_goes_on(&mut almanac, &catalog);
+        almanac.stop();
+    }
+}
+
+#[test]
+fn a_disk_that_refuses_to_write_keeps_no_almanac_from_starting() {
+    let Some(faults) = Faults::compiled() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = folder.path().join("catalog");
+    fs::create_dir(&catalog).unwrap();
+    Catalog::small().write_to(&catalog, Format::Yaml);
+    let variables = faults.variables();
+    let variables = variables
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let mut almanac = Almanac::start_with(&following(&source(&catalog)), &variables);
+    almanac.until_whole("a");
+    almanac.until_encoded(1);
+    let before = answers(&mut almanac);
+    let all = [
+        Operation::Write,
+        Operation::Sync,
+        Operation::Rename,
+        Operation::Mkdir,
+    ];
+    for operation in all {
+        almanac.stop();
+        faults.set(operation, 100);
+        almanac.program.restart();
+        almanac.program.wait_until_ready();
+        assert_eq!(answers(&mut almanac), before, "{operation:?}");
+        let error = document(&mut almanac).get("data_folder_error").cloned();
+        assert_eq!(error.is_some(), operation == Operation::Write, "{error:?}");
+        if operation == Operation::Write {
+            assert!(faults.count() > 0);
+        }
+        faults.set(operation, 0);
+    }
+    until_it_goes_on(&mut almanac, &catalog);
+}

@@ -578,7 +578,7 @@ fn a_registry_elsewhere_leads_nobody_to_this_machine() {
     let said = format!("the redirect of {base}/v2/catalogs/a/blobs/");
     assert!(finished.stderr.contains(&said), "{finished:?}");
     assert!(
-        finished.stderr.contains("it leads to this machine"),
+        finished.stderr.contains("it leads to this machine, its network link"),
         "{finished:?}"
     );
     assert!(storage.requests().is_empty());

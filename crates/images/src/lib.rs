@@ -210,6 +210,7 @@ pub mod fuzzing;
 mod lasting_text;
 pub mod layers;
 mod layout;
+mod local_address;
 pub mod manifest;
 mod mirrors;
 pub mod platform;
@@ -228,6 +229,7 @@ pub use config_files::{AwaitedFile, FileError, FileKind, FileProblem};
 pub use digest::Digest;
 pub use error::Error;
 pub use layout::{Choice, Format, Layout, LayoutError};
+pub use local_address::is_local_address;
 pub use manifest::{
     Attachment, Descriptor, ImageConfig, ImageManifest, Index, Manifest, ManifestError, cosign_tags,
 };

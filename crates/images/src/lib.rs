@@ -219,6 +219,7 @@ mod pull;
 pub mod reference;
 mod registry;
 mod serde_as_text;
+pub mod server_trust;
 mod settings;
 mod signatures;
 pub mod signing;
@@ -238,7 +239,7 @@ pub use platform::Platform;
 pub use policy::{Admission, PolicyFiles, PolicyRejection};
 pub use pull::{LocationNumber, Registries, Route};
 pub use reference::{Reference, ReferenceError};
-pub use registry::{BlobStream, Client, Resolved, is_loopback};
+pub use registry::{BlobStream, Client, MAX_HEADERS, Proxies, Resolved, is_loopback, wants_tls};
 pub use settings::Settings;
 pub use signatures::SignatureStoreFiles;
 

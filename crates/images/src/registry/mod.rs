@@ -8,6 +8,8 @@ mod client;
 mod http_clients;
 pub(crate) mod message;
 mod outside;
+mod pages;
+mod proxies;
 mod request_limits;
 mod response;
 mod retry;
@@ -20,6 +22,9 @@ pub(crate) mod url;
 
 pub use blob::BlobStream;
 pub use client::Client;
+pub use http_clients::MAX_HEADERS;
+pub use proxies::Proxies;
+pub use response::wants_tls;
 pub use tag_cache::Resolved;
 pub use url::is_loopback;
 

@@ -12,12 +12,13 @@ use tempfile::TempDir;
 
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::Catalog;
-use crate::support::image::{Built, Image};
+use crate::support::image::{Built, Image, Index};
 use crate::support::program::Start;
 use crate::support::registry::Access;
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
+const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const HEAD: &str = "HEAD /v2/catalogs/a/manifests/latest";
 const GET: &str = "GET /v2/catalogs/a/manifests/latest";
@@ -236,4 +237,51 @@ fn referrers_on_further_pages_are_found_and_endless_pages_end() {
     upstream.forget_requests();
     assert_eq!(referrers(), []);
     assert!(upstream.requests().len() < 100);
+}
+
+#[test]
+fn a_mirror_leaves_out_attestations_and_signatures_that_its_source_lacks() {
+    let attestation = Image::new()
+        .platform("unknown", "unknown")
+        .edit_config(|config| config["attestation"] = true.into())
+        .build();
+    let absent = attestation.digest();
+    let catalog = Image::of_catalog(&Catalog::one("first")).build();
+    let image = Index::new().image(catalog).image(attestation).build();
+    let upstream = Upstream::start();
+    image.for_each_blob(|blob| {
+        upstream.put_blob(blob.bytes.clone());
+    });
+    image.for_each_manifest(|manifest| {
+        if ![absent, image.digest()].contains(&manifest.digest) {
+            let (name, bytes) = (manifest.digest.to_string(), manifest.bytes.clone());
+            upstream.put_manifest(REPOSITORY, &name, bytes, manifest.media_type);
+        }
+    });
+    upstream.put_manifest(REPOSITORY, "latest", image.top.bytes.clone(), OCI_INDEX);
+    let dangling = Digest::of(b"a signature that was removed");
+    let descriptor = json!({"mediaType": OCI_MANIFEST, "digest": dangling, "size": 1});
+    upstream.put_referrer(REPOSITORY, &image.digest(), descriptor);
+
+    let source = upstream.reference(REPOSITORY, "latest");
+    let mut almanac = Almanac::start(&(following(&source) + "mirror = \"full\"\n"));
+    let reply = almanac.until_pullable("a");
+    assert_eq!(reply.body, image.top.bytes);
+    assert_eq!(
+        almanac.http(&format!("/v2/a/manifests/{absent}")).status,
+        404
+    );
+    let status = almanac.until("a", "what is left out", |status| {
+        status["image_left_out"] == json!([absent, dangling])
+    });
+    assert!(status["image_error"].is_null(), "{status}");
+    almanac.program.wait_for_log("what is left out", |log| {
+        log.contains("the mirror leaves them out") && log.contains(&absent.to_string())
+    });
+
+    // An image that is absent is still an error.
+    let lacking = Upstream::start();
+    lacking.put_manifest(REPOSITORY, "latest", image.top.bytes.clone(), OCI_INDEX);
+    let finished = render(&lacking);
+    assert!(!finished.status.success(), "{finished:?}");
 }

@@ -14,9 +14,8 @@
 //!    settings, join the modules above, and run commands.
 //!
 //! Small modules serve several of these: [`name`] for catalog names, [`proto`]
-//! for gRPC messages, [`map`] for memory maps, [`certificates`] for those of
-//! servers, [`fetch`] for catalogs behind a URL, [`objects`] for a bucket that
-//! replicas share, [`webhooks`] for events,
+//! for gRPC messages, [`map`] for memory maps, [`fetch`] for catalogs behind a
+//! URL, [`objects`] for a bucket that replicas share, [`webhooks`] for events,
 //! [`build_info`] for facts about the build.
 //!
 //! `tests/it/architecture` checks these directions; docs/ARCHITECTURE.md explains
@@ -33,7 +32,6 @@ pub mod serve;
 
 pub mod app;
 pub mod build_info;
-pub mod certificates;
 pub mod cli;
 pub mod config;
 pub mod error_chain;

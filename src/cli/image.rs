@@ -146,8 +146,8 @@ impl OpenImage {
 
 /// Reads the documents of an image in a registry, and its top one parsed.
 pub(super) async fn of_registry(route: &Route) -> anyhow::Result<(ImageDocuments, Manifest)> {
-    let digest = route.resolve().await?.digest;
-    documents(digest, &route.manifest(&digest).await?)
+    let (digest, bytes) = route.resolve_manifest().await?;
+    documents(digest, &bytes)
 }
 
 fn documents(digest: Digest, bytes: &[u8]) -> anyhow::Result<(ImageDocuments, Manifest)> {

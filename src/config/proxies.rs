@@ -122,18 +122,14 @@ fn host_and_port(value: &OsStr) -> Result<String, &'static str> {
     }
 }
 
-/// The reason why an entry of `NO_PROXY` matches no host. A valid entry is a
-/// name, which also matches its subdomains, an address, a network, or `*`.
+/// The reason why an entry of `NO_PROXY` matches no host.
 fn problem_of(entry: &str) -> Option<&'static str> {
-    if entry == "*" || entry.parse::<IpAddr>().is_ok() {
+    if ::images::Proxies::is_direct_entry(entry) {
         return None;
     }
-    if let Some((address, bits)) = entry.split_once('/')
-        && let Ok(address) = address.parse::<IpAddr>()
-    {
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let good = bits.parse::<u8>().is_ok_and(|bits| bits <= most);
-        return (!good).then_some("write a network as ADDRESS/BITS");
+    let address = entry.split('/').next().unwrap_or_default();
+    if entry.contains('/') && address.parse::<IpAddr>().is_ok() {
+        return Some("write a network as ADDRESS/BITS");
     }
     if entry.contains("://") || entry.contains('/') {
         return Some("write the host alone, without a scheme or path");
@@ -141,17 +137,10 @@ fn problem_of(entry: &str) -> Option<&'static str> {
     if entry.contains(char::is_whitespace) {
         return Some("write commas between hosts");
     }
-    if entry.starts_with('[') {
-        return Some("write the address without brackets and port");
-    }
-    if entry.contains(':') {
-        return Some("write the host without a port");
-    }
     if entry.contains('*') {
-        return Some("write .DOMAIN for the hosts below a domain");
+        return Some("write .DOMAIN or *.DOMAIN for the hosts below a domain");
     }
-    let good = |c: char| c.is_alphanumeric() || "-_.".contains(c);
-    (!entry.chars().all(good)).then_some("write a host, .DOMAIN, an address, ADDRESS/BITS or *")
+    Some("write a host, .DOMAIN or an address, each with :PORT or without, ADDRESS/BITS or *")
 }
 
 /// An entry without the password that it may have.
@@ -227,6 +216,9 @@ mod tests {
             "10.0.0.0/8",
             "fd00::/8",
             "::1",
+            "*.example.com",
+            "example.com:5000",
+            "[fd00::1]:5000",
         ] {
             assert_eq!(problem_of(good), None, "{good}");
         }
@@ -234,10 +226,9 @@ mod tests {
             ("http://example.com", "without a scheme"),
             ("example.com/path", "without a scheme"),
             ("a.example b.example", "commas"),
-            ("example.com:5000", "without a port"),
-            ("[::1]", "without brackets"),
-            ("[fd00::1]:5000", "without brackets"),
-            ("*.example.com", ".DOMAIN"),
+            ("example.com:port", "with :PORT"),
+            ("[fd00::1:5000", "an address"),
+            ("registry-*.example.com", ".DOMAIN"),
             ("10.0.0.0/33", "ADDRESS/BITS"),
             ("10.0.0.0/", "ADDRESS/BITS"),
             ("what;ever", "a host"),

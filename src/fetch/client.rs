@@ -11,9 +11,10 @@ use reqwest::header::{
 };
 use reqwest::{Client, Response, StatusCode, Url};
 
-use crate::certificates::{self, Verifier};
 use crate::error_chain::error_chain;
 use crate::fetch::login::{Login, Logins};
+use ::images::server_trust::{self, Verifier};
+use ::images::{MAX_HEADERS, Proxies, wants_tls};
 use fbc::text::display::clip;
 
 /// The most bytes of an error response that are read.
@@ -28,6 +29,8 @@ const PROBLEM: &str = "application/problem+json";
 const ADVICE: &str = "name a file with the bearer token of the catalog by --token-file, or \
     write a login for the host into ~/.netrc or auth.json";
 
+/// The remedy for a proxy without access.
+const PROXY_ADVICE: &str = "write the variable of the proxy as http://USER:PASSWORD@HOST:PORT";
 /// The remedy for a path that the server does not know.
 const FORM: &str = "the URL of a catalog is http://HOST:PORT/catalogs/NAME, with the HTTP port, by \
     default 8080";
@@ -120,11 +123,14 @@ impl From<reqwest::Error> for RequestProblem {
     fn from(error: reqwest::Error) -> Self {
         let is_secure = error.url().is_some_and(|url| url.scheme() == "https");
         let error = error.without_url();
-        if let Some(refusal) = certificates::refusal(&error) {
-            return Self::Broken(format!(
-                "{refusal}; if it is the right server, name its authority, or the certificate \
-                 itself, by --ca-file"
-            ));
+        if let Some(refusal) = server_trust::refusal(&error) {
+            let remedy = if server_trust::is_untrusted(&error) {
+                "; if it is the right server, name its authority, or the certificate itself, by \
+                 --ca-file"
+            } else {
+                ""
+            };
+            return Self::Broken(refusal + remedy);
         }
         for cause in causes(&error) {
             let is_io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -195,6 +201,8 @@ pub(super) struct HttpClient {
     /// Where logins are looked up, if the server may get one.
     logins: Option<Logins>,
     host: String,
+    /// The `HOST[:PORT]` of the proxy on the way.
+    proxy: Option<String>,
 }
 
 impl HttpClient {
@@ -204,7 +212,7 @@ impl HttpClient {
         let is_insecure = settings.insecure.contains(&host);
         let mut certificates = Vec::new();
         for path in &settings.ca_files {
-            certificates.extend(certificates::read(path)?);
+            certificates.extend(server_trust::read(path)?);
         }
         let verifier = if is_insecure {
             Verifier::of_any()
@@ -221,11 +229,13 @@ impl HttpClient {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(settings.connect_timeout)
             .read_timeout(settings.idle_timeout)
+            .http1_max_headers(MAX_HEADERS)
             .tls_backend_preconfigured(tls);
-        let is_local = images::is_loopback(url);
-        if is_local {
+        let proxies = Proxies::of_environment();
+        if proxies.is_direct(url) {
             builder = builder.no_proxy();
         }
+        let is_local = images::is_loopback(url);
         // A password in a file was not typed for this URL, so nobody may read it on
         // its way. A token was.
         let may_log_in = url.scheme() == "https" || is_local || is_insecure;
@@ -234,6 +244,7 @@ impl HttpClient {
             token: settings.token.clone(),
             logins: may_log_in.then(|| settings.logins.clone()),
             host,
+            proxy: proxies.proxy_for(url).map(str::to_owned),
         })
     }
 
@@ -253,7 +264,7 @@ impl HttpClient {
             if let Some(value) = authorization {
                 request = request.header(AUTHORIZATION, value);
             }
-            Ok::<_, RequestProblem>(request.send().await?)
+            request.send().await.map_err(|error| self.problem(error))
         };
         if self.token.is_some() {
             return send(self.token.clone()).await;
@@ -267,6 +278,20 @@ impl HttpClient {
             Some(basic) if wants_password(&answer) => send(Some(basic)).await,
             _ => Ok(answer),
         }
+    }
+}
+
+impl HttpClient {
+    /// Why a request had no response. A connection that fails may be that to the proxy.
+    fn problem(&self, error: reqwest::Error) -> RequestProblem {
+        let Some(proxy) = self.proxy.as_ref().filter(|_| error.is_connect()) else {
+            return error.into();
+        };
+        if server_trust::refusal(&error).is_some() {
+            return error.into();
+        }
+        let chain = error_chain(&error.without_url());
+        RequestProblem::Broken(format!("no connection through the proxy {proxy}: {chain}"))
     }
 }
 
@@ -329,6 +354,7 @@ pub(super) async fn refusal(mut answer: Response) -> RequestProblem {
     }
     let advice = match status {
         StatusCode::UNAUTHORIZED => ADVICE,
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => PROXY_ADVICE,
         StatusCode::NOT_FOUND if !kind.starts_with(PROBLEM.as_bytes()) => FORM,
         _ => "",
     };
@@ -336,16 +362,6 @@ pub(super) async fn refusal(mut answer: Response) -> RequestProblem {
     let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
     let colon = if parts.is_empty() { "" } else { ": " };
     RequestProblem::Status(status.as_u16(), format!("{colon}{}", parts.join("; ")))
-}
-
-/// Whether the answer to a request without TLS asks for TLS, as servers do in words of
-/// their own.
-pub(super) fn wants_tls(status: StatusCode, body: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(body).to_ascii_lowercase();
-    status == StatusCode::BAD_REQUEST
-        && ["https", "tls", "ssl"]
-            .iter()
-            .any(|word| text.contains(word))
 }
 
 /// Content of an error response besides its status.

@@ -7,10 +7,9 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{StatusCode, Url};
 
 use crate::fetch::CatalogUrlError;
-use crate::fetch::client::{
-    FetchError, HttpClient, RequestProblem, Settings, receive, refusal, wants_tls,
-};
+use crate::fetch::client::{FetchError, HttpClient, RequestProblem, Settings, receive, refusal};
 use crate::name::CatalogName;
+use ::images::wants_tls;
 
 /// The folder of the catalogs on a server.
 const CATALOGS: &str = "/catalogs";

@@ -246,6 +246,15 @@ impl PassError {
         Self { stage, cause }
     }
 
+    /// Whether the source does not have the requested content.
+    pub(super) fn is_absence(&self) -> bool {
+        match &self.cause {
+            Cause::Oci(error) => error.is_not_found(),
+            Cause::Layout(error) => error.is_not_found(),
+            _ => false,
+        }
+    }
+
     /// A short label for metrics.
     pub fn reason(&self) -> &'static str {
         match &self.cause {

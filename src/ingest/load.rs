@@ -124,7 +124,7 @@ async fn image(
         pull::pull_covered(origin, &store, &mut pulled).await?;
         files = unpack(&pulled).await;
     }
-    Ok((digest, files?))
+    Ok((pulled.digest, files?))
 }
 
 impl Loaded {

@@ -90,6 +90,30 @@ impl Origin {
         }
     }
 
+    /// The manifest or index of an image, with its digest: the resolved one, or the one
+    /// that the tag has if the registry does not know that.
+    pub(super) async fn top_manifest(
+        &self,
+        store: &Contents,
+        resolved: &Digest,
+        blobs: &mut Vec<BlobPin>,
+    ) -> Result<(Digest, Bytes), PassError> {
+        let error = match self.manifest(store, resolved, blobs).await {
+            Ok(bytes) => return Ok((*resolved, bytes)),
+            Err(error) => error,
+        };
+        let (Self::Registry(route), Cause::Oci(cause)) = (self, &error.cause) else {
+            return Err(error);
+        };
+        if !cause.is_not_found() {
+            return Err(error);
+        }
+        match route.resolve_again(resolved).await {
+            Ok(Some(digest)) => Ok((digest, self.manifest(store, &digest, blobs).await?)),
+            _ => Err(error),
+        }
+    }
+
     /// A manifest or index, from the store if it has it.
     pub(super) async fn manifest(
         &self,

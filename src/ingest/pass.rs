@@ -192,6 +192,7 @@ impl Pass<'_> {
         let pulling = pull::pull(&origin, &store, &digest, platform, &context.limits);
         // Boxed: its state for several layers is large.
         let mut pulled = stages.run(Stage::Pull, Box::pin(pulling)).await?;
+        let digest = pulled.digest;
         let admitted_by = self.admitted_by(pulled.admission.as_ref());
         if let Some(served_by) = origin.served_by() {
             tracing::info!(

@@ -43,6 +43,8 @@ const PARALLEL: usize = 4;
 
 /// An image whose blobs are in the store, as far as they are needed.
 pub(super) struct Pulled {
+    /// The digest of the image.
+    pub(super) digest: Digest,
     /// The catalog folder or database that the image's label names.
     pub(super) folder: String,
     /// The layers, the lowest first, and their paths.
@@ -157,7 +159,8 @@ impl Unpacking {
     }
 }
 
-/// Brings the image's documents and layers into the store.
+/// Brings the image's documents and layers into the store. Its digest may turn out to
+/// be another one than `digest`.
 pub(super) async fn pull(
     origin: &Origin,
     store: &Contents,
@@ -167,9 +170,8 @@ pub(super) async fn pull(
 ) -> Result<Pulled, PassError> {
     let failed = PassError::at::<Cause>(Stage::Pull);
     let mut blobs = Vec::new();
-    let top = *digest;
+    let (top, mut bytes) = origin.top_manifest(store, digest, &mut blobs).await?;
     let mut digest = top;
-    let mut bytes = origin.manifest(store, &digest, &mut blobs).await?;
     let mut manifest = origin.parse(&digest, &bytes)?;
     if let Manifest::Index(index) = &manifest {
         digest = index
@@ -212,6 +214,7 @@ pub(super) async fn pull(
         tracing::debug!(layers = covered.len(), "the lower layers are covered");
     }
     Ok(Pulled {
+        digest: top,
         folder,
         layers,
         covered,
@@ -351,6 +354,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_no_reason_to_pull_more_layers() {
         let pulled = Pulled {
+            digest: Digest::of(b""),
             folder: "configs".into(),
             layers: Vec::new(),
             covered: vec![Descriptor::of(

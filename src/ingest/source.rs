@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::ingest::curation::Curation;
 use ::images::digest::DigestError;
-use ::images::reference::{Reference, ReferenceError};
+use ::images::reference::{Reference, ReferenceError, is_repository, is_tag, without_user};
 use ::images::{Choice, Format};
 use fbc::text::suggest;
 
@@ -63,9 +63,9 @@ pub enum SourceError {
     /// A prefix without a path.
     #[error("{0:?} names no path, tag or digest; a source is {KINDS}")]
     Empty(String),
-    /// A prefix that means something elsewhere.
-    #[error("{0:?} is not supported; a source is {KINDS}")]
-    Scheme(String),
+    /// A prefix that means something elsewhere: the text, and the remedy.
+    #[error("{0:?} is not supported{1}; a source is {KINDS}")]
+    Scheme(String, String),
     /// A digest that is none.
     #[error("{text:?} is no source: {error}")]
     Digest {
@@ -157,11 +157,13 @@ impl LayoutSource {
         }
     }
 
-    /// Registry and repository, when the image is chosen by a whole reference.
+    /// Registry and repository, when the image is chosen by them.
     fn repository(&self) -> Option<String> {
         match &self.choice {
             Some(Choice::Name(name)) if name.contains('/') => {
-                name.parse().ok().as_ref().map(repository)
+                let whole = name.parse().ok().as_ref().map(repository);
+                // A short name has no registry.
+                whole.or_else(|| Some(split_tag(name).0.to_owned()))
             }
             _ => None,
         }
@@ -197,16 +199,40 @@ impl LayoutSource {
         }
         // Everything after an archive's name, as in NAME:TAG.
         if let Some((path, reference)) = text.rsplit_once(".tar:")
-            && !reference.contains('/')
+            && (!reference.contains('/') || is_short_name(reference))
         {
             return Ok(source(&format!("{path}.tar"), name(reference)));
         }
+        // A short name without a registry, as docker writes it into archives. A path that
+        // exists may hold a ':', too.
+        if let Some((path, reference)) = text.split_once(':')
+            && reference.contains('/')
+            && is_short_name(reference)
+        {
+            let (longer, tag) = split_tag(text);
+            let is_path = Path::new(longer).exists();
+            if !is_path && (tag.is_some() || Path::new(path).exists()) {
+                return Ok(source(path, name(reference)));
+            }
+        }
         // A tag holds no '/', so a ':' before one belongs to the path.
-        Ok(match text.rsplit_once(':') {
-            Some((path, tag)) if !tag.contains('/') => source(path, name(tag)),
-            _ => source(text, None),
-        })
+        let (path, tag) = split_tag(text);
+        Ok(source(path, tag.and_then(name)))
     }
+}
+
+/// A text and the tag at its end, which has no `/`.
+fn split_tag(text: &str) -> (&str, Option<&str>) {
+    match text.rsplit_once(':') {
+        Some((rest, tag)) if !tag.contains('/') => (rest, Some(tag)),
+        _ => (text, None),
+    }
+}
+
+/// Whether a text is the name of an image without a registry: `TEAM/NAME[:TAG]`.
+fn is_short_name(text: &str) -> bool {
+    let (repository, tag) = split_tag(text);
+    is_repository(repository) && tag.is_none_or(is_tag)
 }
 
 /// The error of a text that is no source, which may be a path.
@@ -260,8 +286,15 @@ impl FromStr for Source {
             return Ok(Self::Layout(layout));
         }
         for scheme in ["docker:", "https:", "http:", "dir:", "containers-storage:"] {
-            if text.starts_with(scheme) {
-                return Err(SourceError::Scheme(text.to_owned()));
+            if let Some(rest) = text.strip_prefix(scheme) {
+                let remedy = rest.strip_prefix("//").map(|rest| {
+                    format!(
+                        "; for an image, drop {scheme}// and write {}",
+                        without_user(rest)
+                    )
+                });
+                let shown = without_user(text).to_owned();
+                return Err(SourceError::Scheme(shown, remedy.unwrap_or_default()));
             }
         }
         text.parse().map(Self::Image).map_err(|error| {
@@ -324,6 +357,8 @@ mod tests {
             "oci-archive:b.tar:ours:latest",
             "docker-archive:b.tar:quay.io/b/c:v1",
             "docker-archive:b.tar:localhost:5000/b/c:v1",
+            "docker-archive:b.tar:team/aa:latest",
+            "oci:a:team/aa:latest",
             "file:/a:b",
         ] {
             assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
@@ -354,14 +389,53 @@ mod tests {
             ("/a:b/c.tar:ours:latest", "/a:b/c.tar", "ours:latest"),
             ("a.tar:b.tar:ours:latest", "a.tar:b.tar", "ours:latest"),
             ("a:b:v1", "a:b", "v1"),
+            // Docker writes names without a registry.
+            ("f.tar:team/aa:latest", "f.tar", "team/aa:latest"),
+            ("f.tar:team/aa", "f.tar", "team/aa"),
+            ("/a:b/f.tar:team/aa:latest", "/a:b/f.tar", "team/aa:latest"),
+            ("f:team/aa:latest", "f", "team/aa:latest"),
+            ("/nowhere/a:b/c", "/nowhere/a:b/c", ""),
         ] {
             let source = format!("oci-archive:{text}").parse().unwrap();
             let Source::Layout(layout) = source else {
                 panic!("{text}")
             };
             assert_eq!(layout.path, Path::new(path));
-            assert_eq!(layout.choice, Some(Choice::Name(chosen.to_owned())));
+            let chosen = Some(chosen).filter(|chosen| !chosen.is_empty());
+            assert_eq!(
+                layout.choice,
+                chosen.map(|chosen| Choice::Name(chosen.to_owned()))
+            );
         }
+    }
+
+    #[test]
+    fn a_path_that_exists_may_hold_a_colon() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = folder.path().join("12:30/layout");
+        std::fs::create_dir_all(&layout).unwrap();
+        let text = format!("oci:{}:v1", layout.display());
+        let Source::Layout(found) = text.parse().unwrap() else {
+            panic!("{text}");
+        };
+        assert_eq!(found.path, layout);
+        assert_eq!(found.tag(), Some("v1"));
+        assert_eq!(
+            "docker-archive:f.tar:team/aa:v1"
+                .parse::<Source>()
+                .unwrap()
+                .without_version(),
+            "docker-archive:f.tar:team/aa"
+        );
+    }
+
+    #[test]
+    fn a_transport_of_other_tools_is_named_as_what_to_drop() {
+        let error = "docker://quay.io/a/b".parse::<Source>().unwrap_err();
+        let said = "drop docker:// and write quay.io/a/b";
+        assert!(error.to_string().contains(said), "{error}");
+        let error = "https://me:s3cret@quay.io/a".parse::<Source>().unwrap_err();
+        assert!(!error.to_string().contains("s3cret"), "{error}");
     }
 
     #[test]

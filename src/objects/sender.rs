@@ -10,7 +10,6 @@ use reqwest::header::{DATE, HeaderMap, HeaderValue};
 use reqwest::{Client, Method, Response, StatusCode, Url};
 use tokio::sync::Mutex;
 
-use crate::certificates::{self, Verifier};
 use crate::error_chain::error_chain;
 use crate::objects::access_key::AccessKey;
 use crate::objects::answer;
@@ -20,6 +19,8 @@ use crate::objects::location::Location;
 use crate::objects::platform::Lent;
 use crate::objects::signature::Scope;
 use ::images::digest::Digest;
+use ::images::server_trust::{self, Verifier};
+use ::images::{MAX_HEADERS, Proxies};
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// The slowest way to the store that is waited for, in bytes a second.
@@ -83,7 +84,7 @@ impl Sender {
     pub(super) fn new(settings: &Settings, idle: Duration) -> Result<Self, String> {
         let mut certificates = Vec::new();
         for path in &settings.ca_files {
-            certificates.extend(certificates::read(path)?);
+            certificates.extend(server_trust::read(path)?);
         }
         let verifier = Verifier::of_system_and(certificates);
         let verifier = verifier.map_err(|error| format!("the trusted certificates: {error}"))?;
@@ -95,6 +96,7 @@ impl Sender {
                 // A signature holds for one host.
                 .redirect(reqwest::redirect::Policy::none())
                 .connect_timeout(CONNECT)
+                .http1_max_headers(MAX_HEADERS)
                 .tls_backend_preconfigured(tls.clone());
             let builder = if is_direct {
                 builder.no_proxy()
@@ -103,9 +105,9 @@ impl Sender {
             };
             builder.build().map_err(|error| error_chain(&error))
         };
-        let is_local = ::images::is_loopback(&settings.location.url(""));
+        let is_direct = Proxies::of_environment().is_direct(&settings.location.url(""));
         Ok(Self(Arc::new(Inner {
-            client: client(is_local)?,
+            client: client(is_direct)?,
             direct: client(true)?,
             lender: Mutex::default(),
             location: settings.location.clone(),

@@ -14,6 +14,7 @@ use crate::snapshot::announced::AnnouncedBy;
 use crate::snapshot::attempt::AttemptFailure;
 use crate::snapshot::pass_hours::PassHours;
 use crate::store::Pass;
+use ::images::digest::Digest;
 use fbc::problem::Problem;
 
 /// The reading end of one catalog. Cheap to clone.
@@ -94,6 +95,8 @@ pub struct Status {
     pub image_refused: bool,
     /// Why the image for clients cannot be made of the served revision, as of the last try.
     pub image_error: Option<String>,
+    /// Attestations and signatures of the served image that its source does not have.
+    pub image_left_out: Vec<Digest>,
     /// When all stored files were last found whole.
     pub verified: Option<SystemTime>,
     /// The last damage of stored files.

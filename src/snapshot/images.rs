@@ -260,6 +260,7 @@ mod tests {
             manifests: Vec::new(),
             blobs: Vec::new(),
             signed: None,
+            left_out: Vec::new(),
         };
         let opened = Image::open(store, revision.parse().unwrap(), record);
         Arc::new(opened.unwrap())

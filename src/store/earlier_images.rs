@@ -211,6 +211,7 @@ mod tests {
                 size: content.len() as u64,
             }],
             signed: None,
+            left_out: Vec::new(),
         }
     }
 

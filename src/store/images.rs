@@ -32,6 +32,9 @@ pub struct Image {
     /// Who signed it here, if it was signed here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed: Option<ImageSigner>,
+    /// Attestations and signatures that the image names and its source does not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<Digest>,
 }
 
 /// The signer of an image.

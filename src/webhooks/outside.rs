@@ -1,11 +1,14 @@
-//! Keeps events from this machine and its network link, unless a setting allows
-//! them: services there often trust whoever can reach them.
+//! Keeps events from this machine, its network link and the metadata services of
+//! clouds, unless a setting allows them: services there often trust whoever can reach
+//! them.
 
 use std::error::Error;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use ::images::is_local_address;
 
 /// Resolves the name of a receiver, and refuses it when it leads here.
 pub(super) struct OutsideHost {
@@ -22,7 +25,8 @@ impl Error for LocalAddress {}
 impl fmt::Display for LocalAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "the receiver is on this machine or its network link; allow_local = true allows that",
+            "the receiver is on this machine, its network link or the metadata service of a \
+             cloud; allow_local = true allows that",
         )
     }
 }
@@ -49,19 +53,11 @@ impl Resolve for OutsideHost {
             let found: Vec<SocketAddr> = found.collect();
             // The request goes to these addresses, so that a second look-up cannot
             // give others.
-            if is_receiver && found.iter().any(|address| is_local(address.ip())) {
+            if is_receiver && found.iter().any(|address| is_local_address(address.ip())) {
                 return Err(LocalAddress.into());
             }
             Ok(Box::new(found.into_iter()) as Addrs)
         })
-    }
-}
-
-/// Whether an address is of this machine or of its link (RFC 6890).
-pub(super) fn is_local(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local() || ip.is_unspecified(),
-        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local() || ip.is_unspecified(),
     }
 }
 

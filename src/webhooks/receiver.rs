@@ -7,12 +7,13 @@ use std::time::{Duration, Instant, SystemTime};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Client, StatusCode, Url};
 
-use crate::certificates::{self, Verifier};
 use crate::error_chain::error_chain;
 use crate::webhooks::event::{encode_test, new_id};
 use crate::webhooks::outside::{LocalAddress, OutsideHost};
 use crate::webhooks::signature::{Secret, read_text};
 use crate::webhooks::webhook::{Webhook, WebhookName};
+use ::images::server_trust::{self, Verifier};
+use ::images::{MAX_HEADERS, Proxies};
 
 /// The media type of a `CloudEvent` in structured mode.
 const MEDIA_TYPE: &str = "application/cloudevents+json; charset=utf-8";
@@ -113,7 +114,7 @@ impl Receiver {
         }
         let response = request.body(body).send().await.map_err(|error| {
             let is_local = LocalAddress::is_cause_of(&error);
-            let refusal = certificates::refusal(&error);
+            let refusal = server_trust::refusal(&error);
             DeliveryError {
                 problem: refusal.unwrap_or_else(|| self.unsent(error)),
                 is_temporary: !is_local,
@@ -135,7 +136,14 @@ impl Receiver {
             let timeout = humantime::format_duration(self.webhook.timeout);
             return format!("no answer within {timeout} (timeout)");
         }
+        let is_connect = error.is_connect();
         let chain = error_chain(&error.without_url());
+        let proxies = Proxies::of_environment();
+        if let Some(proxy) = proxies.proxy_for(self.webhook.url.url())
+            && is_connect
+        {
+            return format!("no connection through the proxy {proxy}: {chain}");
+        }
         let hint = if chain.contains("InvalidContentType") {
             "; the receiver speaks no TLS there: is it http?"
         } else if chain.contains("invalid HTTP version") {
@@ -163,7 +171,7 @@ fn signing_files(webhook: &Webhook) -> Result<(Vec<Secret>, Option<HeaderValue>)
 fn client(webhook: &Webhook) -> Result<Client, String> {
     let mut certificates = Vec::new();
     for path in &webhook.ca_files {
-        certificates.extend(certificates::read(path)?);
+        certificates.extend(server_trust::read(path)?);
     }
     let verifier = Verifier::of_system_and(certificates);
     let verifier = verifier.map_err(|error| format!("the trusted certificates: {error}"))?;
@@ -173,11 +181,12 @@ fn client(webhook: &Webhook) -> Result<Client, String> {
         // A redirect could lead anywhere, and would get the event and the token.
         .redirect(reqwest::redirect::Policy::none())
         .http1_only()
+        .http1_max_headers(MAX_HEADERS)
         // Events are rare, so a kept connection is closed by the time of the next.
         .pool_max_idle_per_host(0)
         .timeout(webhook.timeout)
         .tls_backend_preconfigured(tls.with_no_client_auth());
-    if webhook.url.is_local() {
+    if webhook.url.is_local() || Proxies::of_environment().is_direct(webhook.url.url()) {
         builder = builder.no_proxy();
     }
     if !webhook.allow_local {

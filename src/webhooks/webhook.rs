@@ -11,8 +11,8 @@ use reqwest::Url;
 
 use crate::name::CatalogName;
 use crate::webhooks::event::{Event, EventKind};
-use crate::webhooks::outside::is_local;
 use crate::webhooks::queue::Delivery;
+use ::images::is_local_address;
 
 /// The longest name, in bytes.
 const MAX_NAME: usize = 63;
@@ -44,7 +44,8 @@ pub struct Webhook {
     pub timeout: Duration,
     /// How often an event is sent, at most.
     pub attempts: NonZeroU32,
-    /// Whether the receiver may be on this machine or its network link.
+    /// Whether the receiver may be on this machine, its network link, or the metadata
+    /// service of a cloud.
     pub allow_local: bool,
 }
 
@@ -124,14 +125,15 @@ impl ReceiverUrl {
         self.0.scheme() == "https"
     }
 
-    /// Whether its host is an address of this machine or its link, or `localhost`.
+    /// Whether its host is an address of this machine, its link or a cloud's metadata,
+    /// or `localhost`.
     /// Other names are checked when they are resolved.
     pub fn is_local(&self) -> bool {
         let host = self.host().to_ascii_lowercase();
         let host = host.trim_end_matches('.');
         host == "localhost"
             || host.ends_with(".localhost")
-            || host.parse::<IpAddr>().is_ok_and(is_local)
+            || host.parse::<IpAddr>().is_ok_and(is_local_address)
     }
 
     /// The host, without the brackets of IPv6.
@@ -221,6 +223,11 @@ mod tests {
             "http://[::ffff:127.0.0.1]/",
             "http://[fe80::1]/",
             "http://169.254.169.254/latest",
+            "http://100.100.100.200/latest",
+            "http://[fd00:ec2::254]/latest",
+            "http://[64:ff9b::7f00:1]/",
+            "http://[2002:a9fe:a9fe::1]/",
+            "http://[::7f00:1]/",
             "http://LOCALHOST./",
             "http://a.localhost/",
         ] {

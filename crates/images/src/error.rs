@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use reqwest::Url;
+use rustls::AlertDescription;
 
 use crate::config_files::FileError;
 use crate::digest::Digest;
@@ -12,13 +13,18 @@ use crate::policy::PolicyRejection;
 use crate::reference::Reference;
 use crate::registry::message::RegistryMessage;
 use crate::registry::url::redacted;
+use crate::server_trust;
 use crate::verify::VerifyError;
 
 /// The longest text of an error with its causes, in characters.
 pub(crate) const MAX_CAUSES: usize = 600;
 
+/// What a request over plain http may have met.
+const PLAIN_NOTE: &str = "plain http is spoken to registries on this machine without a folder \
+    HOST[:PORT] in certs.d, and to those that are listed as insecure";
+
 /// Why a request to a registry failed. URLs come without user, password, query
-/// and fragment.
+/// and fragment, and name the proxy where one is used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The client could not be set up (certificates, proxy settings).
@@ -44,14 +50,25 @@ pub enum Error {
         source: reqwest::Error,
     },
     /// No secure connection: a certificate that is not trusted, or no TLS.
-    #[error("{reference}: no trusted TLS connection to {url}{}", no_tls_note(.source))]
+    #[error("{reference}: no trusted TLS connection to {url}: {problem}")]
     Tls {
         /// The image.
         reference: Reference,
         /// The requested address.
         url: String,
-        /// The cause.
-        source: reqwest::Error,
+        /// The problem.
+        problem: String,
+    },
+    /// A proxy that wants a user and password.
+    #[error(
+        "{reference}: {url}: the proxy wants a user and password (407): write the variable of the \
+         proxy as http://USER:PASSWORD@HOST:PORT"
+    )]
+    Proxy {
+        /// The image.
+        reference: Reference,
+        /// The requested address, with the proxy.
+        url: String,
     },
     /// No response, or no end of it, in time.
     #[error("{reference}: {url} did not respond in time")]
@@ -62,17 +79,22 @@ pub enum Error {
         url: String,
     },
     /// The connection broke during the response.
-    #[error("{reference}: the response of {url} broke off")]
+    #[error("{reference}: the response of {url} broke off{}", interrupted_note(*.is_plain))]
     Interrupted {
         /// The image.
         reference: Reference,
         /// The requested address.
         url: String,
+        /// Whether a request over plain http had no response at all.
+        is_plain: bool,
         /// The cause.
         source: reqwest::Error,
     },
     /// A response that is no success.
-    #[error("{reference}: {url} answered {status}{message}{}", credentials_note(*.status, *.with_credentials))]
+    #[error(
+        "{reference}: {url} answered {status}{message}{}",
+        status_note(*.status, *.login, *.retry_after, *.expects_tls)
+    )]
     Status {
         /// The image.
         reference: Reference,
@@ -80,12 +102,14 @@ pub enum Error {
         url: String,
         /// The status of the response.
         status: StatusCode,
-        /// The code and message of the registry's error document.
+        /// The registry's message.
         message: RegistryMessage,
         /// The pause that the registry asks for.
         retry_after: Option<Duration>,
-        /// Whether credentials were sent.
-        with_credentials: bool,
+        /// What became of credentials.
+        login: Login,
+        /// Whether the request was plain http to a port that expects TLS.
+        expects_tls: bool,
     },
     /// A registry that asked for a pause, which is not over.
     #[error(
@@ -222,6 +246,21 @@ pub enum Error {
         /// The difference.
         source: VerifyError,
     },
+    /// A manifest or blob in an encoding of HTTP, with another digest or size than the
+    /// expected one.
+    #[error(
+        "{reference}: {url} answered with the content encoding {encoding:?}, which was not \
+         requested, and bytes that do not match the digest: a server on the way may compress \
+         responses"
+    )]
+    Encoded {
+        /// The image.
+        reference: Reference,
+        /// The requested address.
+        url: String,
+        /// The encoding, as the response names it.
+        encoding: String,
+    },
     /// A read from a blob stream after it had failed.
     #[error("{reference}: the stream of blob {digest} failed before")]
     BlobFailed {
@@ -242,13 +281,32 @@ pub enum Error {
     },
 }
 
+/// What became of credentials in a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Login {
+    /// None were sent, and none were looked for.
+    #[default]
+    Unsent,
+    /// They were sent.
+    Sent,
+    /// None are configured.
+    NotConfigured,
+    /// The registry named no way to log in, so those that are configured were not
+    /// sent.
+    NotAsked,
+    /// The registry wants a user and password. A token is configured.
+    OnlyToken,
+    /// The response is of a host that the registry leads to, which gets none.
+    OtherHost,
+}
+
 impl Error {
     /// A short label for metrics, of a small fixed set.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Setup { .. } => "setup",
             Self::Host { .. } => "bad_host",
-            Self::Unreachable { .. } => "unreachable",
+            Self::Unreachable { .. } | Self::Proxy { .. } => "unreachable",
             Self::Tls { .. } => "tls",
             Self::Timeout { .. } => "timeout",
             Self::Interrupted { .. } | Self::BlobFailed { .. } => "interrupted",
@@ -269,7 +327,9 @@ impl Error {
             Self::SignatureStore { .. } => "signature_store",
             Self::TooLarge { .. } => "too_large",
             Self::BlobMismatch { .. } if self.cut_short() => "cut_short",
-            Self::ManifestMismatch { .. } | Self::BlobMismatch { .. } => "digest_mismatch",
+            Self::ManifestMismatch { .. } | Self::BlobMismatch { .. } | Self::Encoded { .. } => {
+                "digest_mismatch"
+            }
             Self::Manifest { .. } => "bad_manifest",
         }
     }
@@ -286,6 +346,23 @@ impl Error {
             Self::Status { status, .. } => status_class(*status).1,
             Self::BlobMismatch { .. } => self.cut_short(),
             Self::AllFailed { failures, .. } => failures.iter().any(Self::is_temporary),
+            _ => false,
+        }
+    }
+
+    /// Whether each location that was asked says that it does not have the content.
+    pub fn is_not_found(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => {
+                matches!(*status, StatusCode::NOT_FOUND | StatusCode::GONE)
+            }
+            Self::AllFailed { failures, .. } => {
+                let mut asked = failures
+                    .iter()
+                    .filter(|error| !matches!(error, Self::Blocked { .. }))
+                    .peekable();
+                asked.peek().is_some() && asked.all(Self::is_not_found)
+            }
             _ => false,
         }
     }
@@ -316,30 +393,56 @@ impl Error {
 
     /// Classifies an error of the HTTP client.
     pub(crate) fn of_transport(reference: &Reference, url: &Url, error: reqwest::Error) -> Self {
-        let (reference, url) = (reference.clone(), redacted(url));
+        Self::of_request(reference, url, None, error)
+    }
+
+    /// Classifies an error of the HTTP client in a request, perhaps through a proxy.
+    pub(crate) fn of_request(
+        reference: &Reference,
+        url: &Url,
+        proxy: Option<&str>,
+        error: reqwest::Error,
+    ) -> Self {
+        let is_plain = url.scheme() == "http" && proxy.is_none() && error.is_request();
+        let (reference, url) = (reference.clone(), through(url, proxy));
         // The client's own message would repeat the URL with its query.
         let source = error.without_url();
         if source.is_timeout() {
-            Self::Timeout { reference, url }
-        } else if !source.is_connect() {
-            Self::Interrupted {
-                reference,
-                url,
-                source,
-            }
-        } else if tls_error(&source).is_some() {
-            Self::Tls {
-                reference,
-                url,
-                source,
-            }
-        } else {
-            Self::Unreachable {
-                reference,
-                url,
-                source,
-            }
+            return Self::Timeout { reference, url };
         }
+        // A body that breaks off later may be requested again.
+        let tls = if source.is_request() {
+            tls_problem(&source)
+        } else {
+            None
+        };
+        match tls {
+            Some(problem) => Self::Tls {
+                reference,
+                url,
+                problem,
+            },
+            None if source.is_connect() => Self::Unreachable {
+                reference,
+                url,
+                source,
+            },
+            None => Self::Interrupted {
+                reference,
+                url,
+                is_plain,
+                source,
+            },
+        }
+    }
+}
+
+/// An address for messages, with the proxy on the way.
+pub(crate) fn through(url: &Url, proxy: Option<&str>) -> String {
+    let url = redacted(url);
+    match proxy {
+        Some(proxy) => format!("{url} (through the proxy {proxy})"),
+        None => url,
     }
 }
 
@@ -372,40 +475,97 @@ fn status_class(status: StatusCode) -> (&'static str, bool) {
     }
 }
 
-fn credentials_note(status: StatusCode, with_credentials: bool) -> &'static str {
-    match (status, with_credentials) {
-        (StatusCode::UNAUTHORIZED, true) => " (the credentials were refused)",
-        (StatusCode::UNAUTHORIZED, false) => " (no credentials are configured for it)",
+/// What a status means for whoever has to act on it, in parentheses.
+fn status_note(
+    status: StatusCode,
+    login: Login,
+    retry_after: Option<Duration>,
+    expects_tls: bool,
+) -> String {
+    let login = match (status, login) {
+        (StatusCode::UNAUTHORIZED, Login::Sent) => "the credentials were refused",
+        (StatusCode::UNAUTHORIZED, Login::NotConfigured) => "no credentials are configured for it",
+        (StatusCode::UNAUTHORIZED, Login::NotAsked) => {
+            "the registry did not say how to log in; credentials were not sent"
+        }
+        (StatusCode::UNAUTHORIZED, Login::OnlyToken) => {
+            "it wants a user and password; only a token is configured for it"
+        }
+        (StatusCode::UNAUTHORIZED, Login::OtherHost) => {
+            "a host that the registry leads to gets no credentials"
+        }
+        (StatusCode::TOO_MANY_REQUESTS, Login::OtherHost) => "",
+        (StatusCode::TOO_MANY_REQUESTS, Login::Sent) => "credentials were sent",
+        (StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS, _) => "no credentials were sent",
         _ => "",
+    };
+    let pause = retry_after.filter(|pause| !pause.is_zero()).map(|pause| {
+        let pause = humantime::format_duration(Duration::from_secs(pause.as_secs()));
+        format!("it asks for a pause of {pause}")
+    });
+    let tls = expects_tls.then(|| format!("it expects TLS; {PLAIN_NOTE}"));
+    let notes: Vec<String> = [pause, Some(login.to_owned()), tls]
+        .into_iter()
+        .flatten()
+        .filter(|note| !note.is_empty())
+        .collect();
+    if notes.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", notes.join("; "))
+}
+
+fn interrupted_note(is_plain: bool) -> String {
+    if is_plain {
+        format!(" (if it expects TLS: {PLAIN_NOTE})")
+    } else {
+        String::new()
     }
 }
 
-/// The remedy if the answer to a TLS handshake is of another protocol.
-fn no_tls_note(error: &reqwest::Error) -> &'static str {
-    match tls_error(error) {
-        Some(rustls::Error::InvalidMessage(_)) => {
-            ", which does not speak TLS (a registry without TLS must be named as insecure)"
-        }
-        _ => "",
-    }
-}
-
-/// The error of the TLS library among the causes.
-fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(error) = error.downcast_ref() {
-            return Some(error);
-        }
-        // The source of an I/O error is the source of its inner error, so the
-        // inner error itself has to be taken out.
-        let io_error = error.downcast_ref::<std::io::Error>();
-        next = match io_error.and_then(std::io::Error::get_ref) {
-            Some(inner) => Some(inner as &(dyn std::error::Error + 'static)),
-            None => error.source(),
+/// Why TLS failed, as a sentence; none for other failures.
+fn tls_problem(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    if let Some(refusal) = server_trust::refusal(error) {
+        let remedy = if server_trust::is_untrusted(error) {
+            "; if it is the right server, put its authority, or the certificate itself, into \
+             certs.d/HOST[:PORT]/ca.crt or name it by --ca-file"
+        } else {
+            ""
         };
+        return Some(refusal + remedy);
     }
-    None
+    let mut causes = server_trust::causes(error);
+    let problem = causes.find_map(|cause| cause.downcast_ref::<rustls::Error>())?;
+    Some(match problem {
+        rustls::Error::InvalidMessage(_) => {
+            "it does not speak TLS (a registry without TLS must be named as insecure)".to_owned()
+        }
+        rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
+            "it wants a client certificate: certs.d/HOST[:PORT] takes NAME.cert with NAME.key"
+                .to_owned()
+        }
+        rustls::Error::AlertReceived(
+            AlertDescription::BadCertificate
+            | AlertDescription::UnknownCA
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::AccessDenied,
+        ) => "it refused the client certificate of its folder in certs.d".to_owned(),
+        rustls::Error::AlertReceived(AlertDescription::UnrecognisedName) => {
+            "it does not know this host name".to_owned()
+        }
+        rustls::Error::AlertReceived(
+            AlertDescription::HandshakeFailure
+            | AlertDescription::ProtocolVersion
+            | AlertDescription::InsufficientSecurity,
+        )
+        | rustls::Error::PeerIncompatible(_) => {
+            "it has no version of TLS or algorithm in common with this client (TLS 1.2 and 1.3)"
+                .to_owned()
+        }
+        other => format!("the handshake failed ({other})"),
+    })
 }
 
 #[cfg(test)]
@@ -426,5 +586,61 @@ mod tests {
             let status = StatusCode::from_u16(status).unwrap();
             assert_eq!(status_class(status), (reason, temporary));
         }
+    }
+
+    #[test]
+    fn a_status_is_told_with_what_it_means_for_the_reader() {
+        let note = |status, login, seconds: Option<u64>| {
+            let status = StatusCode::from_u16(status).unwrap();
+            status_note(status, login, seconds.map(Duration::from_secs), false)
+        };
+        assert_eq!(note(404, Login::Sent, None), "");
+        assert_eq!(
+            note(401, Login::NotAsked, None),
+            " (the registry did not say how to log in; credentials were not sent)"
+        );
+        assert_eq!(
+            note(429, Login::NotConfigured, Some(90)),
+            " (it asks for a pause of 1m 30s; no credentials were sent)"
+        );
+        assert_eq!(note(429, Login::Sent, None), " (credentials were sent)");
+        assert_eq!(
+            note(503, Login::Sent, Some(7)),
+            " (it asks for a pause of 7s)"
+        );
+        let plain = status_note(StatusCode::BAD_REQUEST, Login::Unsent, None, true);
+        assert!(plain.contains("certs.d"), "{plain}");
+    }
+
+    #[test]
+    fn a_failed_handshake_is_described_without_names_of_the_library() {
+        for (problem, said) in [
+            (
+                rustls::Error::AlertReceived(AlertDescription::CertificateRequired),
+                "it wants a client certificate",
+            ),
+            (
+                rustls::Error::AlertReceived(AlertDescription::UnknownCA),
+                "it refused the client certificate",
+            ),
+            (
+                rustls::Error::AlertReceived(AlertDescription::ProtocolVersion),
+                "no version of TLS or algorithm in common",
+            ),
+            (
+                rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType),
+                "it does not speak TLS",
+            ),
+            (
+                rustls::CertificateError::UnknownIssuer.into(),
+                "certs.d/HOST[:PORT]/ca.crt",
+            ),
+        ] {
+            // As a connection holds it.
+            let error = std::io::Error::other(problem);
+            let text = tls_problem(&error).unwrap();
+            assert!(text.contains(said), "{text}");
+        }
+        assert_eq!(tls_problem(&std::io::Error::other("reset")), None);
     }
 }

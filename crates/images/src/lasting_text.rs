@@ -51,6 +51,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::error::Login;
     use crate::registry::message::RegistryMessage;
 
     #[test]
@@ -60,9 +61,10 @@ mod tests {
             reference: reference.clone(),
             url: "https://registry.example/v2/a/manifests/v1".to_owned(),
             status,
-            message: RegistryMessage::parse(document),
+            message: RegistryMessage::parse(status, document),
             retry_after: Some(Duration::from_secs(45)),
-            with_credentials: false,
+            login: Login::Unsent,
+            expects_tls: false,
         };
         let paused = |seconds| Error::Paused {
             reference: reference.clone(),

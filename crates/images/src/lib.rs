@@ -210,6 +210,7 @@ pub mod fuzzing;
 mod lasting_text;
 pub mod layers;
 mod layout;
+mod local_address;
 pub mod manifest;
 mod mirrors;
 pub mod platform;
@@ -218,6 +219,7 @@ mod pull;
 pub mod reference;
 mod registry;
 mod serde_as_text;
+pub mod server_trust;
 mod settings;
 mod signatures;
 pub mod signing;
@@ -228,6 +230,7 @@ pub use config_files::{AwaitedFile, FileError, FileKind, FileProblem};
 pub use digest::Digest;
 pub use error::Error;
 pub use layout::{Choice, Format, Layout, LayoutError};
+pub use local_address::is_local_address;
 pub use manifest::{
     Attachment, Descriptor, ImageConfig, ImageManifest, Index, Manifest, ManifestError, cosign_tags,
 };
@@ -236,7 +239,7 @@ pub use platform::Platform;
 pub use policy::{Admission, PolicyFiles, PolicyRejection};
 pub use pull::{LocationNumber, Registries, Route};
 pub use reference::{Reference, ReferenceError};
-pub use registry::{BlobStream, Client, Resolved, is_loopback};
+pub use registry::{BlobStream, Client, MAX_HEADERS, Proxies, Resolved, is_loopback, wants_tls};
 pub use settings::Settings;
 pub use signatures::SignatureStoreFiles;
 

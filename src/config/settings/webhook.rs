@@ -75,7 +75,8 @@ impl WebhookSettings {
         };
         if self.url.is_local() && !self.allow_local {
             return refused(
-                "url leads to this machine or its network link; allow_local = true allows that",
+                "url leads to this machine, its network link or the metadata of a cloud; \
+                 allow_local = true allows that",
             );
         }
         if self.token_file.is_some() && !self.url.has_tls() && !self.url.is_local() {

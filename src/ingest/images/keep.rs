@@ -69,7 +69,7 @@ pub async fn keep_image(
                     kept = keeping => kept,
                     () = lost(holding) => {
                         // The next holder tells.
-                        note(&catalog, None);
+                        note(&catalog, &publisher, None);
                         continue;
                     }
                     () = stop.cancelled() => break,
@@ -77,7 +77,7 @@ pub async fn keep_image(
                 match kept {
                     Ok(looked) => {
                         failures = 0;
-                        note(&catalog, None);
+                        note(&catalog, &publisher, None);
                         if looked {
                             let poll = followed.poll.map(|poll| poll.saturating_mul(POLLS));
                             due = poll.map(|poll| Instant::now() + poll);
@@ -99,7 +99,7 @@ pub async fn keep_image(
                             reason = error.reason(),
                             "cannot make the image, the previous one stays: {error}"
                         );
-                        note(&catalog, Some(error.to_string()));
+                        note(&catalog, &publisher, Some(error.to_string()));
                     }
                 }
             }
@@ -107,7 +107,7 @@ pub async fn keep_image(
                 changed = publications.changed() => if changed.is_err() { break },
                 () = sleep(wait) => {}
                 () = publisher.rebuild.notified() => {}
-                () = lost(holding) => note(&catalog, None),
+                () = lost(holding) => note(&catalog, &publisher, None),
                 Ok(()) = retry_now.changed(), if failures > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
@@ -118,10 +118,16 @@ pub async fn keep_image(
     keeping.instrument(span).await;
 }
 
-/// Notes why the image cannot be made, if it cannot.
-fn note(catalog: &Publisher, error: Option<String>) {
-    if catalog.status().image_error != error {
-        catalog.update(|status| status.image_error = error);
+/// Notes why the image cannot be made, if it cannot, and what the served one lacks.
+fn note(catalog: &Publisher, publisher: &ImagePublisher, error: Option<String>) {
+    let left_out = publisher.image().map(|image| image.record.left_out.clone());
+    let left_out = left_out.unwrap_or_default();
+    let status = catalog.status();
+    if status.image_error != error || status.image_left_out != left_out {
+        catalog.update(|status| {
+            status.image_error = error;
+            status.image_left_out = left_out;
+        });
     }
 }
 
@@ -230,6 +236,14 @@ async fn keep(
     if shown.is_some_and(|image| image.revision == id && image.record == record) {
         return Ok(true);
     }
+    if !record.left_out.is_empty() {
+        let digests: Vec<String> = record.left_out.iter().map(ToString::to_string).collect();
+        tracing::warn!(
+            catalog = %followed.name,
+            digests = digests.join(", "),
+            "the source does not have these attestations or signatures of the image; the mirror leaves them out"
+        );
+    }
     let store = &context.store;
     if let Some(holding) = holding {
         // All replicas get it, this one too.
@@ -299,6 +313,7 @@ mod tests {
                 manifests: Vec::new(),
                 blobs: Vec::new(),
                 signed: None,
+                left_out: Vec::new(),
             };
             let closed = gate.close();
             let id = "1".parse().unwrap();

@@ -1,4 +1,6 @@
-//! Mirroring the image of a source: every platform, and all attachments.
+//! Mirroring the image of a source: every platform, and all attachments. Attestations
+//! and attachments that the source names and does not have are left out: nobody needs
+//! them to run the image.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -49,6 +51,7 @@ pub(super) async fn pull(
         manifests: Vec::new(),
         blobs: Vec::new(),
         pins: Vec::new(),
+        left_out: Vec::new(),
     };
     if let Origin::Registry(route) = &origin
         && route.admit(&digest, None).await.is_err()
@@ -64,7 +67,9 @@ pub(super) async fn pull(
         let attached = walk.attached_to(&subject).await;
         for (tag, attached) in attached.map_err(PassError::at(Stage::Pull))? {
             walk.add(attached, true).await?;
-            if let Some(tag) = tag {
+            if let Some(tag) = tag
+                && !walk.left_out.contains(&attached)
+            {
                 tags.insert(tag, attached);
             }
         }
@@ -89,6 +94,7 @@ pub(super) async fn pull(
         manifests: walk.manifests,
         blobs: walk.blobs,
         signed: None,
+        left_out: walk.left_out,
     };
     Ok((image, walk.pins))
 }
@@ -115,64 +121,103 @@ struct Walk<'a> {
     manifests: Vec<ImageManifest>,
     blobs: Vec<ImageBlob>,
     pins: Vec<BlobPin>,
+    /// Manifests that nobody needs, and that are not there.
+    left_out: Vec<Digest>,
+}
+
+/// A manifest that is still to be added.
+struct Waiting {
+    digest: Digest,
+    depth: usize,
+    /// Whether nobody needs it to run the image.
+    optional: bool,
 }
 
 impl Walk<'_> {
-    /// Adds a manifest and all that it refers to.
+    /// Adds a manifest and all that it refers to. Attached ones may be absent.
     async fn add(&mut self, digest: Digest, attached: bool) -> Result<(), PassError> {
-        let mut waiting = vec![(digest, 0)];
-        while let Some((digest, depth)) = waiting.pop() {
-            if !self.seen.insert(digest) {
+        let mut waiting = vec![Waiting {
+            digest,
+            depth: 0,
+            optional: attached,
+        }];
+        while let Some(next) = waiting.pop() {
+            if !self.seen.insert(next.digest) {
                 continue;
             }
-            let bytes = self
-                .origin
-                .manifest(&self.store, &digest, &mut self.pins)
-                .await?;
-            let manifest = self.origin.parse(&digest, &bytes)?;
-            self.count(bytes.len() as u64)?;
-            self.manifests.push(ImageManifest {
-                digest,
-                media_type: media_type(&manifest, &bytes),
-                size: bytes.len() as u64,
-                referrer: Attachment::of(&bytes).map(|attachment| Referrer {
-                    subject: attachment.subject,
-                    artifact_type: attachment.artifact_type,
-                    annotations: attachment.annotations,
-                }),
-                attached,
-            });
-            match manifest {
-                Manifest::Index(index) if depth < MAX_DEPTH => {
-                    // Reversed, since the last is taken first.
-                    let entries = index.entries.iter().rev();
-                    waiting.extend(entries.map(|entry| (entry.descriptor.digest, depth + 1)));
-                }
-                Manifest::Index(_) => {
-                    let error = PassError::at::<Cause>(Stage::Pull);
-                    return Err(error(Cause::LayoutDocument {
-                        digest,
-                        source: ManifestError::Nested,
-                    }));
-                }
-                Manifest::Image(image) => {
-                    if let Some(route) = self.unsigned {
-                        let admitted = route.admit(&digest, None).await;
-                        admitted
-                            .map_err(|error| of_part(error, digest))
-                            .map_err(PassError::at(Stage::Pull))?;
+            let so_far = (self.manifests.len(), self.blobs.len(), self.pins.len());
+            match self.add_one(&next, attached).await {
+                // Reversed, since the last is taken first.
+                Ok(parts) => waiting.extend(parts.into_iter().rev()),
+                Err(error) if next.optional && error.is_absence() => {
+                    // A part of it may be in the store; clients get all of it, or nothing.
+                    self.manifests.truncate(so_far.0);
+                    let blobs = self.blobs.drain(so_far.1..);
+                    for blob in blobs {
+                        self.seen.remove(&blob.digest);
                     }
-                    let mut parts = vec![image.config];
-                    parts.extend(image.layers);
-                    parts.retain(|part| !self.seen.contains(&part.digest));
-                    pull_progress::expect(&self.store, &parts).await?;
-                    for part in &parts {
-                        self.add_blob(part).await?;
-                    }
+                    self.pins.truncate(so_far.2);
+                    self.left_out.push(next.digest);
                 }
+                Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// Adds one manifest, and the blobs of an image. Returns the parts of an index.
+    async fn add_one(&mut self, next: &Waiting, attached: bool) -> Result<Vec<Waiting>, PassError> {
+        let digest = next.digest;
+        let bytes = self
+            .origin
+            .manifest(&self.store, &digest, &mut self.pins)
+            .await?;
+        let manifest = self.origin.parse(&digest, &bytes)?;
+        self.count(bytes.len() as u64)?;
+        self.manifests.push(ImageManifest {
+            digest,
+            media_type: media_type(&manifest, &bytes),
+            size: bytes.len() as u64,
+            referrer: Attachment::of(&bytes).map(|attachment| Referrer {
+                subject: attachment.subject,
+                artifact_type: attachment.artifact_type,
+                annotations: attachment.annotations,
+            }),
+            attached,
+        });
+        match manifest {
+            Manifest::Index(index) if next.depth < MAX_DEPTH => {
+                let parts = index.entries.iter().map(|entry| Waiting {
+                    digest: entry.descriptor.digest,
+                    depth: next.depth + 1,
+                    optional: next.optional || entry.is_attestation(),
+                });
+                Ok(parts.collect())
+            }
+            Manifest::Index(_) => {
+                let error = PassError::at::<Cause>(Stage::Pull);
+                Err(error(Cause::LayoutDocument {
+                    digest,
+                    source: ManifestError::Nested,
+                }))
+            }
+            Manifest::Image(image) => {
+                if let Some(route) = self.unsigned {
+                    let admitted = route.admit(&digest, None).await;
+                    admitted
+                        .map_err(|error| of_part(error, digest))
+                        .map_err(PassError::at(Stage::Pull))?;
+                }
+                let mut parts = vec![image.config];
+                parts.extend(image.layers);
+                parts.retain(|part| !self.seen.contains(&part.digest));
+                pull_progress::expect(&self.store, &parts).await?;
+                for part in &parts {
+                    self.add_blob(part).await?;
+                }
+                Ok(Vec::new())
+            }
+        }
     }
 
     async fn add_blob(&mut self, descriptor: &Descriptor) -> Result<(), PassError> {

@@ -73,6 +73,7 @@ pub(super) fn make(
             },
         ],
         signed: None,
+        left_out: Vec::new(),
     };
     Ok((image, vec![manifest, config, layer]))
 }

@@ -294,6 +294,9 @@ fn row(catalog: &CatalogStatus) -> Markup {
                 // It would repeat the first of the refused ones.
                 @if catalog.refused.is_empty() { (text(&catalog.last_error)) }
                 @if let Some(error) = &catalog.image_error { p { "No image yet: " (error) } }
+                @if !catalog.image_left_out.is_empty() {
+                    p { "Absent parts of the image, left out: " (catalog.image_left_out.len()) }
+                }
                 @if let Some(damage) = &catalog.damage { (damaged(&damage.found, &damage.damaged)) }
                 @if !catalog.refused.is_empty() {
                     p { "Refused by the last pass:" }

@@ -144,6 +144,9 @@ pub(super) struct CatalogStatus {
     pub(super) last_error: Option<String>,
     /// Why the image for clients cannot be made of the served revision.
     pub(super) image_error: Option<String>,
+    /// The first attestations and signatures of the image for clients that its source
+    /// does not have.
+    pub(super) image_left_out: Vec<String>,
     /// The last pass that changed something or failed.
     last_result: Option<PassStatus>,
     /// When all stored files were last found whole.
@@ -312,6 +315,10 @@ impl CatalogStatus {
             failures: status.failures,
             last_error,
             image_error: status.image_error,
+            image_left_out: (status.image_left_out.iter())
+                .take(MAX_QUARANTINED)
+                .map(ToString::to_string)
+                .collect(),
             last_result: status.pass.map(|pass| PassStatus {
                 started: rfc3339(pass.started),
                 finished: rfc3339(pass.finished),

@@ -16,8 +16,8 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::certificates::validity;
 use crate::serve::net::credential::{CredentialError, Followed, lines};
+use ::images::server_trust::validity;
 
 /// The TLS settings of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -78,6 +78,7 @@ fn image() -> Image {
         manifests: Vec::new(),
         blobs: Vec::new(),
         signed: None,
+        left_out: Vec::new(),
     }
 }
 

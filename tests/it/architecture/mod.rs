@@ -20,27 +20,10 @@ const CRATES: [&str; 3] = ["almanac", "fbc", "images"];
 /// Modules of one level of almanac, and the modules that each of them may use
 /// besides itself. Modules of one row do not use each other.
 const LEVELS: &[(&[&str], &[&str])] = &[
-    (
-        &[
-            "build_info",
-            "certificates",
-            "error_chain",
-            "map",
-            "name",
-            "proto",
-        ],
-        &[],
-    ),
+    (&["build_info", "error_chain", "map", "name", "proto"], &[]),
     (
         &["answers", "fetch", "objects"],
-        &[
-            "build_info",
-            "certificates",
-            "error_chain",
-            "map",
-            "name",
-            "proto",
-        ],
+        &["build_info", "error_chain", "map", "name", "proto"],
     ),
     (
         &["store"],
@@ -50,16 +33,12 @@ const LEVELS: &[(&[&str], &[&str])] = &[
         &["snapshot"],
         &["error_chain", "map", "name", "proto", "answers", "store"],
     ),
-    (
-        &["webhooks"],
-        &["certificates", "error_chain", "name", "answers"],
-    ),
+    (&["webhooks"], &["error_chain", "name", "answers"]),
     (&["kubernetes"], &["error_chain", "name", "snapshot"]),
     (
         &["ingest", "serve"],
         &[
             "build_info",
-            "certificates",
             "error_chain",
             "map",
             "name",

@@ -87,6 +87,7 @@ impl Member {
             manifests: Vec::new(),
             blobs: Vec::new(),
             signed: None,
+            left_out: Vec::new(),
         };
         let (id, parts) = (revision(number).id, Objects::default());
         self.fleet.prepare_image(lease, id, &image, &parts).await

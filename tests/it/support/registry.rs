@@ -29,8 +29,8 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION,
-    RANGE, RETRY_AFTER, WWW_AUTHENTICATE,
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, LINK, LOCATION, RANGE, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -62,12 +62,24 @@ pub(crate) struct Behaviour {
     pub(crate) times: Option<u32>,
     /// The `Retry-After` that goes with `status`.
     pub(crate) retry_after: Option<String>,
+    /// The plain text that goes with `status`, in place of an error document.
+    pub(crate) text: Option<&'static str>,
     /// Never answer.
     pub(crate) silent: bool,
     /// Answer HEAD with 405.
     pub(crate) no_head: bool,
     /// Value of the `Docker-Content-Digest` header.
     pub(crate) digest_header: DigestHeader,
+    /// Answer HEAD with the digest of something else.
+    pub(crate) wrong_head: bool,
+    /// Add so many headers to manifests and blobs.
+    pub(crate) more_headers: usize,
+    /// Compress blobs with gzip, and say so.
+    pub(crate) gzipped: bool,
+    /// Call the encoding of blobs gzip, and change nothing.
+    pub(crate) called_gzip: bool,
+    /// List so many referrers on a page.
+    pub(crate) page_of_referrers: Option<usize>,
     /// Answer manifest requests with a page that is no manifest.
     pub(crate) not_a_manifest: bool,
     /// Alter the last byte of each blob and manifest (other digest, same size).
@@ -106,6 +118,8 @@ pub(crate) enum Access {
     AnonymousToken,
     /// As `AnonymousToken`, with this realm in place of the registry's own.
     Realm(String),
+    /// Nobody, with this challenge or none.
+    Nobody(Option<&'static str>),
 }
 
 /// Value of the `Docker-Content-Digest` header.
@@ -397,14 +411,19 @@ async fn answer(state: &Arc<Mutex<State>>, request: Request<Body>) -> Response<B
         let key = (repository.to_owned(), digest.to_owned());
         let referrers = state.lock().unwrap().referrers.clone();
         if let Some(referrers) = referrers {
-            let manifests = referrers.get(&key).cloned().unwrap_or_default();
+            let all = referrers.get(&key).cloned().unwrap_or_default();
+            let (manifests, next) = page(&parts, &behaviour, all);
             let index = json!({"schemaVersion": 2, "manifests": manifests}).to_string();
             let (index, kind) = (
                 Bytes::from(index),
                 "application/vnd.oci.image.index.v1+json",
             );
             let digest = Digest::of(&index);
-            return content(&parts, &behaviour, kind, digest, &index, None);
+            let mut answer = content(&parts, &behaviour, kind, digest, &index, None);
+            if let Some(next) = next {
+                answer.headers_mut().insert(LINK, next.parse().unwrap());
+            }
+            return answer;
         }
     }
     if let Some((_, name)) = path.rsplit_once("/blobs/") {
@@ -435,6 +454,25 @@ async fn answer(state: &Arc<Mutex<State>>, request: Request<Body>) -> Response<B
         };
     }
     error(404, "NAME_UNKNOWN", "no such path")
+}
+
+/// The referrers on a page, and the link to the next one.
+fn page(parts: &Parts, behaviour: &Behaviour, all: Vec<Value>) -> (Vec<Value>, Option<String>) {
+    let Some(size) = behaviour.page_of_referrers else {
+        return (all, None);
+    };
+    let query = parts.uri.query().unwrap_or_default();
+    let from = query
+        .strip_prefix("from=")
+        .map_or(0, |from| from.parse().unwrap());
+    let rest = all.len().saturating_sub(from);
+    let path = parts.uri.path();
+    let next = match size {
+        // There is always another page.
+        0 => Some(format!("<{path}?{query}x>; rel=\"next\"")),
+        size => (rest > size).then(|| format!("<{path}?from={}>; rel=\"next\"", from + size)),
+    };
+    (all.into_iter().skip(from).take(size).collect(), next)
 }
 
 /// A manifest by name or digest, or that there is none.
@@ -482,7 +520,9 @@ fn content(
     bytes: &Bytes,
     sending: Option<Sending>,
 ) -> Response<Body> {
+    let is_wrong_head = behaviour.wrong_head && parts.method == Method::HEAD;
     let digest = match behaviour.digest_header {
+        _ if is_wrong_head => Some(Digest::of(b"something else").to_string()),
         DigestHeader::Right => Some(digest.to_string()),
         DigestHeader::Wrong => Some(Digest::of(b"something else").to_string()),
         DigestHeader::Nonsense => Some("sha256:nonsense".to_owned()),
@@ -492,7 +532,17 @@ fn content(
     if let Some(digest) = digest {
         builder = builder.header("docker-content-digest", digest);
     }
+    for number in 0..behaviour.more_headers {
+        builder = builder.header(format!("x-more-{number}"), "more");
+    }
     let mut bytes = bytes.clone();
+    let is_blob = sending.is_some();
+    if is_blob && behaviour.gzipped {
+        bytes = gzip(&bytes).into();
+    }
+    if is_blob && (behaviour.gzipped || behaviour.called_gzip) {
+        builder = builder.header(CONTENT_ENCODING, "gzip");
+    }
     if behaviour.altered {
         let mut altered = bytes.to_vec();
         if let Some(last) = altered.last_mut() {
@@ -526,6 +576,12 @@ fn content(
         return with(builder, Body::empty());
     }
     with(builder, body(behaviour, bytes, sending))
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, bytes).unwrap();
+    encoder.finish().unwrap()
 }
 
 fn body(behaviour: &Behaviour, mut bytes: Bytes, sending: Option<Sending>) -> Body {
@@ -583,7 +639,7 @@ fn token(
                     .any(|pair| pair == refresh.as_bytes())
         }
         Access::AnonymousToken | Access::Realm(_) => true,
-        Access::Open | Access::Basic(..) => false,
+        Access::Open | Access::Basic(..) | Access::Nobody(_) => false,
     };
     if !welcome {
         return error(401, "UNAUTHORIZED", "wrong user or password");
@@ -621,6 +677,14 @@ fn refuse_stranger(
             }
             "Basic realm=\"test\"".to_owned()
         }
+        Access::Nobody(challenge) => {
+            let mut refusal = error(401, "UNAUTHORIZED", "authentication required");
+            if let Some(challenge) = challenge {
+                let challenge = challenge.parse().unwrap();
+                refusal.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            }
+            return Some(refusal);
+        }
         other => {
             let sent = headers
                 .get(AUTHORIZATION)
@@ -654,7 +718,13 @@ fn is_basic(headers: &HeaderMap, user: &str, password: &str) -> bool {
 }
 
 fn told_off(behaviour: &Behaviour, status: u16) -> Response<Body> {
-    let mut response = error(status, "TOLD_OFF", "as the test asked");
+    let mut response = match behaviour.text {
+        Some(text) => {
+            let builder = Response::builder().status(StatusCode::from_u16(status).unwrap());
+            with(builder.header(CONTENT_TYPE, "text/plain"), Body::from(text))
+        }
+        None => error(status, "TOLD_OFF", "as the test asked"),
+    };
     if let Some(wait) = &behaviour.retry_after {
         response
             .headers_mut()

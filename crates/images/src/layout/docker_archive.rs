@@ -16,6 +16,7 @@ use crate::layout::files::read_document;
 use crate::layout::tar_files::TarFiles;
 use crate::manifest::{
     DOCKER_CONFIG, DOCKER_LAYER, DOCKER_MANIFEST, Descriptor, Index, IndexEntry, MAX_LAYERS, cut,
+    null_as_default,
 };
 
 /// The file that lists the images.
@@ -37,7 +38,7 @@ pub(super) struct DockerImages {
 struct SavedImage {
     config: String,
     repo_tags: Option<Vec<String>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     layers: Vec<String>,
 }
 
@@ -48,7 +49,7 @@ struct SavedConfig {
 
 #[derive(Deserialize)]
 struct Root {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     diff_ids: Vec<Digest>,
 }
 

@@ -146,3 +146,14 @@ pub enum LayoutError {
         actual: Digest,
     },
 }
+
+impl LayoutError {
+    /// Whether the layout does not have the requested content.
+    pub fn is_not_found(&self) -> bool {
+        match self {
+            Self::Missing { .. } => true,
+            Self::Read { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+}

@@ -14,6 +14,7 @@ use crate::layout::files::read_document;
 use crate::layout::storage::LayoutStorage;
 use crate::layout::tar_files::TarFiles;
 use crate::manifest::{Descriptor, Index, IndexEntry, REFERENCE_NAME, cut};
+use crate::reference::{Reference, ReferenceError};
 use crate::verify::VerifiedReader;
 
 /// The annotation with the reference of an image, as containerd writes it.
@@ -36,7 +37,8 @@ pub enum Format {
 /// The choice of an image in a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The image with this tag, or with a reference that ends in it.
+    /// The image with this tag, or with a reference that ends in it. A name without a
+    /// registry is one of Docker Hub, as Docker reads it.
     Name(String),
     /// The image with this digest.
     Digest(Digest),
@@ -202,6 +204,20 @@ fn has_tag(entry: &IndexEntry, tag: &str) -> bool {
             name.strip_suffix(tag)
                 .is_some_and(|rest| rest.ends_with(':'))
         };
-        name == tag || ends_in_tag()
+        name == tag || ends_in_tag() || is_on_hub(name, tag)
     })
+}
+
+/// Whether two references are the same for Docker, and one of them has no registry.
+fn is_on_hub(name: &str, wanted: &str) -> bool {
+    let full = |text: &str| -> Option<Reference> {
+        match text.parse() {
+            Ok(reference) => Some(reference),
+            Err(ReferenceError::NotQualified(_)) => format!("docker.io/{text}").parse().ok(),
+            Err(_) => None,
+        }
+    };
+    // A tag alone is none.
+    let is_reference = wanted.contains(['/', ':']);
+    is_reference && full(name).is_some_and(|name| Some(name) == full(wanted))
 }

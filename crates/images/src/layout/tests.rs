@@ -99,6 +99,27 @@ fn an_image_is_chosen_by_its_digest_or_its_whole_name() {
 }
 
 #[test]
+fn a_name_without_a_registry_is_one_of_docker_hub() {
+    let entries = [
+        entry("one", &[(REFERENCE_NAME, "team/aa:latest")]),
+        entry("two", &[(REFERENCE_NAME, "docker.io/team/bb:v1")]),
+        entry("three", &[(REFERENCE_NAME, "docker.io/library/cc:latest")]),
+    ];
+    for (name, content) in [
+        ("team/aa:latest", "one"),
+        ("team/aa", "one"),
+        ("docker.io/team/aa:latest", "one"),
+        ("team/bb:v1", "two"),
+        ("cc:latest", "three"),
+    ] {
+        let found = resolve(&entries, Some(name));
+        assert_eq!(found, Ok(Digest::of(content.as_bytes())), "{name}");
+    }
+    assert!(resolve(&entries, Some("team/bb")).is_err());
+    assert!(resolve(&entries, Some("other/aa:latest")).is_err());
+}
+
+#[test]
 fn the_only_manifest_needs_no_tag() {
     assert_eq!(resolve(&[entry("one", &[])], None), Ok(Digest::of(b"one")));
     assert!(resolve(&[], None).unwrap_err().contains("none"));

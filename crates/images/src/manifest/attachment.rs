@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::digest::Digest;
+use crate::manifest::json::texts;
 
 /// The endings of cosign's tags.
 const COSIGN: [&str; 3] = ["sig", "att", "sbom"];
@@ -28,7 +28,7 @@ impl Attachment {
         let document: Value = serde_json::from_slice(manifest).ok()?;
         let kinds = [&document["artifactType"], &document["config"]["mediaType"]];
         let mut kinds = kinds.into_iter().filter_map(Value::as_str);
-        let annotations = BTreeMap::deserialize(&document["annotations"]);
+        let annotations = texts(&document["annotations"]);
         Some(Self {
             subject: document["subject"]["digest"].as_str()?.parse().ok()?,
             // None of these is required.

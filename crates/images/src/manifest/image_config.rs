@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::manifest::descriptor::MAX_DOCUMENT;
 use crate::manifest::error::ManifestError;
-use crate::manifest::json::object;
+use crate::manifest::json::{object, texts};
 
 /// The labels of an image configuration. OCI's and Docker's formats agree on
 /// them.
@@ -26,9 +25,9 @@ impl ImageConfig {
             });
         }
         let document: Value = object(bytes).map_err(ManifestError::Config)?;
-        let labels = Option::deserialize(&document["config"]["Labels"]);
+        let labels = texts(&document["config"]["Labels"]);
         Ok(Self {
-            labels: labels.map_err(ManifestError::Config)?.unwrap_or_default(),
+            labels: labels.map_err(ManifestError::Config)?,
         })
     }
 
@@ -49,6 +48,14 @@ mod tests {
                 "com.example.folder":"/configs"}}}"#,
         )
         .unwrap();
+        assert_eq!(config.label("com.example.folder"), Some("/configs"));
+    }
+
+    #[test]
+    fn a_label_that_is_null_is_empty() {
+        let config = br#"{"config":{"Labels":{"a":null,"com.example.folder":"/configs"}}}"#;
+        let config = ImageConfig::parse(config).unwrap();
+        assert_eq!(config.label("a"), Some(""));
         assert_eq!(config.label("com.example.folder"), Some("/configs"));
     }
 

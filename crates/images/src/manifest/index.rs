@@ -33,18 +33,19 @@ pub struct IndexEntry {
 }
 
 impl Index {
-    /// The entry for `platform`: the first with the same operating system,
-    /// architecture and variant; else the first without a variant, or (if none
+    /// The entry for `platform`, in any notation: the first with the same operating
+    /// system, architecture and variant; else the first without a variant, or (if none
     /// is requested) with any. Attestations are skipped. The only image of an
     /// index needs no platform.
     pub fn select(&self, platform: &Platform) -> Result<&Descriptor, ManifestError> {
         let images = || self.entries.iter().filter(|entry| !entry.is_attestation());
+        let wanted = platform.normalized();
         let fit = |entry: &&IndexEntry| {
-            let offered = entry.platform.as_ref()?;
-            if offered.os != platform.os || offered.architecture != platform.architecture {
+            let offered = entry.platform.as_ref()?.normalized();
+            if offered.os != wanted.os || offered.architecture != wanted.architecture {
                 return None;
             }
-            match (&offered.variant, &platform.variant) {
+            match (offered.specific_variant(), wanted.specific_variant()) {
                 (offered, wanted) if offered == wanted => Some(0),
                 (None, Some(_)) => Some(1),
                 (Some(_), None) => Some(2),

@@ -33,4 +33,4 @@ pub use index::{Index, IndexEntry, REFERENCE_NAME};
 pub use parse::{ImageManifest, Manifest};
 
 pub(crate) use descriptor::{DOCKER_CONFIG, DOCKER_LAYER};
-pub(crate) use json::{cut, object};
+pub(crate) use json::{cut, null_as_default, object, texts};

@@ -10,7 +10,7 @@ use crate::manifest::descriptor::{
 };
 use crate::manifest::error::ManifestError;
 use crate::manifest::index::{Index, IndexEntry};
-use crate::manifest::json::{cut, object};
+use crate::manifest::json::{cut, null_as_default, object, texts};
 use crate::platform::Platform;
 
 /// A manifest of one image, or an index of several.
@@ -64,7 +64,7 @@ struct Document {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawDescriptor {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     media_type: String,
     digest: String,
     size: u64,
@@ -75,14 +75,15 @@ struct RawEntry {
     #[serde(flatten)]
     descriptor: RawDescriptor,
     platform: Option<RawPlatform>,
-    annotations: Option<BTreeMap<String, String>>,
+    #[serde(default, deserialize_with = "texts")]
+    annotations: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
 struct RawPlatform {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     os: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     architecture: String,
     variant: Option<String>,
 }
@@ -154,7 +155,7 @@ fn index(entries: Vec<RawEntry>) -> Result<Index, ManifestError> {
                     architecture: platform.architecture,
                     variant: platform.variant.filter(|variant| !variant.is_empty()),
                 }),
-                annotations: entry.annotations.unwrap_or_default(),
+                annotations: entry.annotations,
             })
         })
         .collect::<Result<_, _>>()?;

@@ -180,3 +180,20 @@ fn the_limits_hold() {
         Err(ManifestError::TooManyEntries(4097))
     ));
 }
+
+#[test]
+fn a_null_in_place_of_a_text_is_an_empty_text() {
+    let mut image = descriptor(OCI_MANIFEST, "image");
+    image["annotations"] = json!({"a": null, "b": "c"});
+    image["platform"] = json!({"os": null, "architecture": "amd64", "variant": null});
+    let mut other = descriptor(OCI_MANIFEST, "other");
+    other["mediaType"] = Value::Null;
+    other["annotations"] = Value::Null;
+    let Ok(Manifest::Index(index)) = parse(&json!({"manifests": [image, other]})) else {
+        panic!("it is an index");
+    };
+    let annotations = &index.entries[0].annotations;
+    assert_eq!(annotations["a"], "");
+    assert_eq!(annotations["b"], "c");
+    assert!(index.entries[1].annotations.is_empty());
+}

@@ -6,10 +6,13 @@ use serde::Deserialize;
 
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::manifest::{OCI_INDEX, object};
+use crate::manifest::{MAX_ENTRIES, OCI_INDEX, object};
 use crate::pull::route::Route;
 use crate::reference::Reference;
 use crate::registry::Client;
+
+/// The most pages of a list of referrers.
+const MAX_PAGES: usize = 64;
 
 /// A manifest that refers to another one.
 pub(super) struct Referrer {
@@ -19,8 +22,8 @@ pub(super) struct Referrer {
 
 impl Route {
     /// The digests of the manifests that refer to this one, at all locations
-    /// together; at most one page of each. At a registry without that API the
-    /// fallback tag is read (distribution-spec, "Unavailable Referrers API").
+    /// together; at most 4096 of each. At a registry without that API the fallback tag
+    /// is read (distribution-spec, "Unavailable Referrers API").
     pub async fn referrers(&self, digest: &Digest) -> Result<Vec<Digest>, Error> {
         self.everywhere(|client, image| async move {
             let found = referrers(&client, &image, digest).await?;
@@ -82,7 +85,7 @@ pub(super) async fn referrers(
     reference: &Reference,
     digest: &Digest,
 ) -> Result<Vec<Referrer>, Error> {
-    let listed = |bytes: &[u8]| {
+    let listed = |bytes: &[u8]| -> Option<Vec<Referrer>> {
         let entries = object::<ReferrerIndex>(bytes).ok()?.manifests.into_iter();
         let referrers = entries.filter_map(|entry| {
             Some(Referrer {
@@ -92,10 +95,7 @@ pub(super) async fn referrers(
         });
         Some(referrers.collect())
     };
-    let path = format!("referrers/{digest}");
-    let page = present(client.document(reference, &path, OCI_INDEX).await)?;
-    // A registry without the API can return any page.
-    if let Some(found) = page.and_then(|page| listed(&page)) {
+    if let Some(found) = all_pages(client, reference, digest, listed).await? {
         return Ok(found);
     }
     let tag = format!("sha256-{}", digest.hex());
@@ -105,6 +105,41 @@ pub(super) async fn referrers(
     let bytes = client.manifest(reference, &index).await?;
     // Another image can have this tag; it lists no referrers.
     Ok(listed(&bytes).unwrap_or_default())
+}
+
+/// The referrers on all pages of the API; none if the registry does not have it.
+async fn all_pages(
+    client: &Client,
+    reference: &Reference,
+    digest: &Digest,
+    listed: impl Fn(&[u8]) -> Option<Vec<Referrer>>,
+) -> Result<Option<Vec<Referrer>>, Error> {
+    let path = format!("referrers/{digest}");
+    let first = present(client.page(reference, &path, None, OCI_INDEX).await)?;
+    let Some(mut page) = first else {
+        return Ok(None);
+    };
+    // A registry without the API can return anything.
+    let Some(mut found) = listed(&page.bytes) else {
+        return Ok(None);
+    };
+    let mut queries = Vec::new();
+    while let Some(query) = page.next.take() {
+        if queries.contains(&query) || queries.len() + 1 == MAX_PAGES || found.len() >= MAX_ENTRIES
+        {
+            tracing::warn!(
+                image = %reference, %digest, pages = queries.len() + 1, referrers = found.len(),
+                "the list of referrers does not end; further pages are ignored"
+            );
+            break;
+        }
+        let next = client.page(reference, &path, Some(&query), OCI_INDEX);
+        page = next.await?;
+        found.extend(listed(&page.bytes).unwrap_or_default());
+        queries.push(query);
+    }
+    found.truncate(MAX_ENTRIES);
+    Ok(Some(found))
 }
 
 /// The digest of another tag of the repository, if it has it.

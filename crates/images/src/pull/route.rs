@@ -93,6 +93,29 @@ impl Route {
         Ok(resolved)
     }
 
+    /// Resolves the tag by its manifest, after no location has the manifest of
+    /// `wrong`, the digest from before: some registries answer HEAD with the digest of
+    /// another document. None if nothing else is found.
+    pub async fn resolve_again(&self, wrong: &Digest) -> Result<Option<Digest>, Error> {
+        let query =
+            |client: Client, image| async move { client.resolve_without_head(&image, wrong).await };
+        let (_, resolved) = self.first(query).await?;
+        let digest = resolved.map(|resolved| resolved.digest);
+        Ok(digest.filter(|digest| digest != wrong))
+    }
+
+    /// The image's digest, and its manifest or index.
+    pub async fn resolve_manifest(&self) -> Result<(Digest, Bytes), Error> {
+        let digest = self.resolve().await?.digest;
+        match self.manifest(&digest).await {
+            Err(error) if error.is_not_found() => match self.resolve_again(&digest).await {
+                Ok(Some(other)) => Ok((other, self.manifest(&other).await?)),
+                _ => Err(error),
+            },
+            bytes => Ok((digest, bytes?)),
+        }
+    }
+
     /// A manifest of the repository (see [`Client::manifest`](crate::Client::manifest)).
     pub async fn manifest(&self, digest: &Digest) -> Result<Bytes, Error> {
         let query = |client: Client, image| async move { client.manifest(&image, digest).await };

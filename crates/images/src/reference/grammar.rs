@@ -83,7 +83,7 @@ pub fn is_tag(text: &str) -> bool {
 }
 
 /// A text without a user and password before the host.
-pub(crate) fn without_user(text: &str) -> &str {
+pub fn without_user(text: &str) -> &str {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let end = rest.find('/').unwrap_or(rest.len());
     match rest[..end].rfind('@') {

@@ -88,8 +88,20 @@ pub enum ReferenceError {
         source: DigestError,
     },
     /// A tag and a digest.
-    #[error("image reference {0:?} has both a tag and a digest; only one of them is allowed")]
+    #[error(
+        "image reference {0:?} has both a tag and a digest; only one of them is allowed: drop the \
+         tag and write {plain}",
+        plain = without_tag(.0)
+    )]
     TagAndDigest(String),
+    /// A name of a transport, or a scheme, before the host.
+    #[error("image reference {text:?} begins with {scheme}://: drop that")]
+    Scheme {
+        /// The reference.
+        text: String,
+        /// What stands before `://`.
+        scheme: String,
+    },
     /// Longer than any valid reference.
     #[error("image reference {0:?}... is too long")]
     TooLong(String),
@@ -162,6 +174,16 @@ impl FromStr for Reference {
         if text.len() > MAX_HOST + 6 + MAX_REPOSITORY + MAX_TAG + 2 {
             return Err(ReferenceError::TooLong(shown()));
         }
+        if let Some((scheme, _)) = text.split_once("://")
+            && scheme
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        {
+            return Err(ReferenceError::Scheme {
+                text: shown(),
+                scheme: scheme.to_owned(),
+            });
+        }
         let (registry, rest) = text
             .split_once('/')
             .filter(|(registry, _)| {
@@ -207,6 +229,15 @@ impl FromStr for Reference {
             parts.repository = format!("library/{repository}");
         }
         Ok(Self(Arc::new(parts)))
+    }
+}
+
+/// A reference with a tag and a digest, without the tag.
+fn without_tag(text: &str) -> String {
+    let (name, digest) = text.split_once('@').unwrap_or((text, ""));
+    match name.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => format!("{name}@{digest}"),
+        _ => text.to_owned(),
     }
 }
 

@@ -62,8 +62,23 @@ fn a_short_name_is_rejected_with_the_reason() {
 
 #[test]
 fn a_tag_with_a_digest_is_rejected() {
-    let text = format!("quay.io/a:b@sha256:{}", "0".repeat(64));
-    assert!(matches!(parse(&text), Err(ReferenceError::TagAndDigest(_))));
+    let digest = format!("sha256:{}", "0".repeat(64));
+    for name in ["quay.io/a", "quay.io:5000/a/b"] {
+        let error = parse(&format!("{name}:v1@{digest}")).unwrap_err();
+        assert!(matches!(error, ReferenceError::TagAndDigest(_)));
+        let remedy = format!("drop the tag and write {name}@{digest}");
+        assert!(error.to_string().ends_with(&remedy), "{error}");
+    }
+}
+
+#[test]
+fn a_transport_before_a_reference_is_named_as_what_to_drop() {
+    for scheme in ["docker", "https", "oci"] {
+        let error = parse(&format!("{scheme}://quay.io/a:v1")).unwrap_err();
+        assert!(matches!(error, ReferenceError::Scheme { .. }));
+        let remedy = format!("begins with {scheme}://: drop that");
+        assert!(error.to_string().ends_with(&remedy), "{error}");
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::manifest::Descriptor;
 use crate::reference::Reference;
 use crate::registry::request_limits::RequestPermit;
+use crate::registry::response::encoding;
 use crate::registry::retry::Retries;
 use crate::registry::session::Session;
 use crate::registry::url::redacted;
@@ -132,7 +133,7 @@ impl BlobStream {
                     });
                 }
             };
-            let url = response.url().clone();
+            let (url, encoding) = (response.url().clone(), encoding(response));
             let error = match timeout_at(self.deadline, response.chunk()).await {
                 Err(_) => return Err(self.late(&url)),
                 Ok(Ok(Some(mut bytes))) => {
@@ -146,7 +147,7 @@ impl BlobStream {
                     }
                     self.verifier
                         .update(&bytes)
-                        .map_err(|source| self.mismatch(&url, source))?;
+                        .map_err(|source| self.mismatch(&url, encoding, source))?;
                     self.retries.progress();
                     return Ok(Some(bytes));
                 }
@@ -154,12 +155,13 @@ impl BlobStream {
                 Ok(_) if self.verifier.missing() == 0 => {
                     return match self.verifier.finish() {
                         Ok(()) => Ok(None),
-                        Err(source) => Err(self.mismatch(&url, source)),
+                        Err(source) => Err(self.mismatch(&url, encoding, source)),
                     };
                 }
                 Ok(Err(error)) => Error::of_transport(&self.request.reference, &url, error),
                 Ok(Ok(None)) => self.mismatch(
                     &url,
+                    encoding,
                     VerifyError::TooShort {
                         digest: self.digest(),
                         size: self.request.descriptor.size,
@@ -254,7 +256,14 @@ impl BlobStream {
         }
     }
 
-    fn mismatch(&self, url: &Url, source: VerifyError) -> Error {
+    fn mismatch(&self, url: &Url, encoding: Option<String>, source: VerifyError) -> Error {
+        if let Some(encoding) = encoding {
+            return Error::Encoded {
+                reference: self.request.reference.clone(),
+                url: redacted(url),
+                encoding,
+            };
+        }
         Error::BlobMismatch {
             reference: self.request.reference.clone(),
             url: redacted(url),

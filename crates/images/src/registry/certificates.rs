@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use reqwest::{Certificate, Identity};
 use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::config_files::{self, FileError, FileKind};
 use crate::error::causes;
@@ -39,6 +38,19 @@ pub(super) struct Chosen {
     authorities: Vec<Stamp>,
     /// A certificate and its key.
     identity: Option<(Stamp, Stamp)>,
+}
+
+/// The trusted certificates, and the client certificate.
+#[derive(Default)]
+pub(super) struct Loaded {
+    pub(super) trusted: Vec<CertificateDer<'static>>,
+    pub(super) identity: Option<Identity>,
+}
+
+/// A client certificate with its chain, and its key.
+pub(super) struct Identity {
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) key: PrivateKeyDer<'static>,
 }
 
 /// A file in a certain state.
@@ -90,16 +102,16 @@ impl Certificates {
 }
 
 impl Chosen {
-    /// Reads the authorities and the client certificate.
-    pub(super) fn load(&self) -> Result<(Vec<Certificate>, Option<Identity>), FileError> {
-        let mut authorities = Vec::new();
+    /// Reads the trusted certificates and the client certificate.
+    pub(super) fn load(&self) -> Result<Loaded, FileError> {
+        let mut trusted = Vec::new();
         for Stamp { path, .. } in &self.bundles {
-            authorities.extend(read_authorities(path)?);
+            trusted.extend(read_authorities(path)?);
         }
-        let (bundled, mut broken) = (authorities.len(), None);
+        let (bundled, mut broken) = (trusted.len(), None);
         for Stamp { path, .. } in &self.authorities {
             match read_authorities(path) {
-                Ok(found) => authorities.extend(found),
+                Ok(found) => trusted.extend(found),
                 Err(error) => {
                     let problem = causes(&error);
                     tracing::warn!(problem, "a registry's file of authorities has no effect");
@@ -107,30 +119,37 @@ impl Chosen {
                 }
             }
         }
-        if let Some(error) = broken.filter(|_| authorities.len() == bundled) {
+        if let Some(error) = broken.filter(|_| trusted.len() == bundled) {
             return Err(error);
         }
-        let identity = match &self.identity {
-            None => None,
-            Some((certificate, key)) => {
-                let limit = MAX_CERTIFICATES;
-                let mut pem = config_files::read(FileKind::Certificates, &certificate.path, limit)?;
-                pem.push(b'\n');
-                pem.extend(config_files::read(
-                    FileKind::Certificates,
-                    &key.path,
-                    limit,
-                )?);
-                let problem = "it is no PEM certificate with a matching key";
-                let refused = |_| {
-                    let path = &certificate.path;
-                    FileError::content(FileKind::Certificates, path, problem)
-                };
-                Some(Identity::from_pem(&pem).map_err(refused)?)
-            }
-        };
-        Ok((authorities, identity))
+        let identity = self.identity.as_ref();
+        let identity = identity.map(|(certificate, key)| read_identity(certificate, key));
+        Ok(Loaded {
+            trusted,
+            identity: identity.transpose()?,
+        })
     }
+}
+
+/// Reads a client certificate and its key. Both may stand in either file.
+fn read_identity(certificate: &Stamp, key: &Stamp) -> Result<Identity, FileError> {
+    let read = |path: &Path| config_files::read(FileKind::Certificates, path, MAX_CERTIFICATES);
+    let mut pem = read(&certificate.path)?;
+    pem.push(b'\n');
+    pem.extend(read(&key.path)?);
+    let refused = || {
+        let problem = "it is no PEM certificate with a matching key";
+        FileError::content(FileKind::Certificates, &certificate.path, problem)
+    };
+    let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+    let chain = chain.ok().filter(|chain| !chain.is_empty());
+    let chain = chain.ok_or_else(refused)?;
+    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| refused())?;
+    // A wrong key would only be found at the first handshake.
+    let provider = rustls::crypto::ring::default_provider();
+    rustls::sign::CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider)
+        .map_err(|_| refused())?;
+    Ok(Identity { chain, key })
 }
 
 impl Stamp {
@@ -146,7 +165,7 @@ impl Stamp {
 }
 
 /// The certificates of a file, of which at least one has to be usable.
-fn read_authorities(path: &Path) -> Result<Vec<Certificate>, FileError> {
+fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
     let pem = config_files::read(FileKind::Certificates, path, MAX_CERTIFICATES)?;
     let mut found = Vec::new();
     let mut broken = 0;
@@ -155,7 +174,7 @@ fn read_authorities(path: &Path) -> Result<Vec<Certificate>, FileError> {
         let usable = der
             .ok()
             .filter(|der| RootCertStore::empty().add(der.clone()).is_ok());
-        match usable.and_then(|der| Certificate::from_der(&der).ok()) {
+        match usable {
             Some(certificate) => found.push(certificate),
             None => broken += 1,
         }
@@ -223,14 +242,14 @@ mod tests {
             Certificates::new(&[], &[first.path().to_owned(), second.path().to_owned()]);
 
         let chosen = certificates.choose(&["a.example:5000"], "a.example:5000");
-        let (authorities, identity) = chosen.unwrap().load().unwrap();
-        assert_eq!(authorities.len(), 1);
-        assert!(identity.is_some());
+        let loaded = chosen.unwrap().load().unwrap();
+        assert_eq!(loaded.trusted.len(), 1);
+        assert!(loaded.identity.is_some());
         // The authorities apply to a redirect, the client certificate does not.
         let chosen = certificates.choose(&["a.example:5000", "b.example"], "b.example");
-        let (authorities, identity) = chosen.unwrap().load().unwrap();
-        assert_eq!(authorities.len(), 2);
-        assert!(identity.is_none());
+        let loaded = chosen.unwrap().load().unwrap();
+        assert_eq!(loaded.trusted.len(), 2);
+        assert!(loaded.identity.is_none());
         for host in ["a.example", "c.example", "", "..", "a/b"] {
             let chosen = certificates.choose(&[host], host).unwrap();
             assert_eq!(chosen, Chosen::default(), "{host}");
@@ -288,7 +307,6 @@ mod tests {
         let load = || certificates.choose(&["a"], "a").unwrap().load();
         assert!(load().is_err());
         fs::write(host.join("3.crt"), no_certificate.to_owned() + &pem).unwrap();
-        let (authorities, _) = load().unwrap();
-        assert_eq!(authorities.len(), 1);
+        assert_eq!(load().unwrap().trusted.len(), 1);
     }
 }

@@ -13,8 +13,9 @@ use crate::error::Error;
 use crate::manifest::{Descriptor, MAX_DOCUMENT, Manifest};
 use crate::reference::Reference;
 use crate::registry::blob::{BlobRequest, BlobStream};
+use crate::registry::pages::{Page, next_query};
 use crate::registry::request_limits::HostLimit;
-use crate::registry::response::{body, is_ok, status_error};
+use crate::registry::response::{body, encoding, is_ok, status_error};
 use crate::registry::session::Session;
 use crate::registry::tag_cache::{Resolved, TagCache};
 use crate::registry::transport::Security;
@@ -72,15 +73,17 @@ impl Client {
         Ok(redacted(&self.session.url(reference, "")?))
     }
 
-    /// A document of at most 4 MiB at a path below the repository. Its content
-    /// is not verified.
-    pub(crate) async fn document(
+    /// A page of a list at a path below the repository, of at most 4 MiB. `query` is
+    /// that of the page before for this one. The content is not verified.
+    pub(crate) async fn page(
         &self,
         reference: &Reference,
         path: &str,
+        query: Option<&str>,
         accept: &'static str,
-    ) -> Result<Bytes, Error> {
-        let url = self.session.url(reference, path)?;
+    ) -> Result<Page, Error> {
+        let mut url = self.session.url(reference, path)?;
+        url.set_query(query);
         let limit = self.session.limit(&url);
         let _permit = limit.acquire().await;
         let attempt = || async {
@@ -88,7 +91,9 @@ impl Client {
                 .session
                 .get(reference, &url, &limit, accept, HeaderMap::new())
                 .await?;
-            body(reference, response, MAX_DOCUMENT).await
+            let next = next_query(&url, response.headers());
+            let bytes = body(reference, response, MAX_DOCUMENT).await?;
+            Ok(Page { bytes, next })
         };
         let work = self.session.persist(attempt);
         self.session.in_time(reference, &url, work).await
@@ -96,8 +101,9 @@ impl Client {
 
     /// Resolves a reference to a digest with one HEAD request. A GET request
     /// follows only if the registry does not answer HEAD as specified, or
-    /// rejects it with a reason in the body. A reference by digest resolves to
-    /// itself, without any request.
+    /// rejects it with a reason in the body. That reason is read once for a limit
+    /// of requests without a pause. A reference by digest resolves to itself, without
+    /// any request.
     pub async fn resolve(&self, reference: &Reference) -> Result<Resolved, Error> {
         let Some(tag) = reference.tag() else {
             return match reference.digest() {
@@ -110,9 +116,43 @@ impl Client {
         let url = self.session.url(reference, &format!("manifests/{tag}"))?;
         let limit = self.session.limit(&url);
         let _permit = limit.acquire().await;
-        let attempt = || self.resolve_once(reference, &url, &limit);
-        let work = self.session.persist(attempt);
+        let work = async {
+            let attempt = || self.resolve_once(reference, &url, &limit);
+            let resolved = self.session.persist(attempt).await;
+            match resolved {
+                // The response to HEAD has no text.
+                Err(Error::Status {
+                    status: StatusCode::TOO_MANY_REQUESTS,
+                    retry_after: None,
+                    ..
+                }) => self.resolve_by_get(reference, &url, &limit).await,
+                resolved => resolved,
+            }
+        };
         self.session.in_time(reference, &url, work).await
+    }
+
+    /// Resolves a tag with a GET request, after `wrong`, the digest in the answer to
+    /// HEAD, was not found. If the tag has another digest, HEAD is not sent for tags of
+    /// this repository for a while. None for a reference by digest.
+    pub(crate) async fn resolve_without_head(
+        &self,
+        reference: &Reference,
+        wrong: &Digest,
+    ) -> Result<Option<Resolved>, Error> {
+        let Some(tag) = reference.tag() else {
+            return Ok(None);
+        };
+        let url = self.session.url(reference, &format!("manifests/{tag}"))?;
+        let limit = self.session.limit(&url);
+        let _permit = limit.acquire().await;
+        let attempt = || self.resolve_by_get(reference, &url, &limit);
+        let work = self.session.persist(attempt);
+        let resolved = self.session.in_time(reference, &url, work).await?;
+        if resolved.digest != *wrong {
+            self.tags.distrust_head(&url);
+        }
+        Ok(Some(resolved))
     }
 
     /// The manifest with this digest in the reference's repository, verified,
@@ -129,9 +169,10 @@ impl Client {
             .await?;
         let Some(size) = response.content_length() else {
             // Without a length a cut body cannot be resumed.
+            let encoding = encoding(&response);
             let body = body(reference, response, MAX_DOCUMENT);
             let bytes = session.in_time(reference, &url, body).await?;
-            verify_manifest(reference, &url, *digest, &bytes)?;
+            verify_manifest(reference, &url, *digest, encoding, &bytes)?;
             return Ok(bytes);
         };
         let capacity = usize::try_from(size)
@@ -191,6 +232,13 @@ impl Client {
         if let Some(actual) = announced
             && actual != size
         {
+            if let Some(encoding) = encoding(&response) {
+                return Err(Error::Encoded {
+                    reference: reference.clone(),
+                    url: redacted(response.url()),
+                    encoding,
+                });
+            }
             let source = if actual > size {
                 VerifyError::TooLong { digest, size }
             } else {
@@ -221,6 +269,9 @@ impl Client {
         url: &Url,
         limit: &HostLimit,
     ) -> Result<Resolved, Error> {
+        if self.tags.is_head_wrong(url) {
+            return self.resolve_by_get(reference, url, limit).await;
+        }
         let cached = self.tags.get(url);
         let mut condition = HeaderMap::new();
         if let Some(cached) = &cached {
@@ -249,8 +300,7 @@ impl Client {
             return Ok(resolved);
         }
         if !is_ok(&response) && !get_may_differ(response.status()) {
-            let credentials = authorization.with_credentials;
-            return Err(status_error(reference, url, response, credentials).await);
+            return Err(status_error(reference, url, response, authorization.login).await);
         }
         self.resolve_by_get(reference, url, limit).await
     }
@@ -266,10 +316,10 @@ impl Client {
             .get(reference, url, limit, MANIFESTS, HeaderMap::new())
             .await?;
         let stated = stated_digest(&response);
-        let media_type = media_type(&response);
+        let (media_type, encoding) = (media_type(&response), encoding(&response));
         let bytes = body(reference, response, MAX_DOCUMENT).await?;
         let digest = Digest::of(&bytes);
-        verify_manifest(reference, url, stated.unwrap_or(digest), &bytes)?;
+        verify_manifest(reference, url, stated.unwrap_or(digest), encoding, &bytes)?;
         // The error page of a proxy has a digest too: reject it here.
         Manifest::parse(&bytes, media_type.as_deref()).map_err(|source| Error::Manifest {
             reference: reference.clone(),
@@ -299,11 +349,19 @@ fn verify_manifest(
     reference: &Reference,
     url: &Url,
     expected: Digest,
+    encoding: Option<String>,
     bytes: &[u8],
 ) -> Result<(), Error> {
     let actual = Digest::of(bytes);
     if actual == expected {
         return Ok(());
+    }
+    if let Some(encoding) = encoding {
+        return Err(Error::Encoded {
+            reference: reference.clone(),
+            url: redacted(url),
+            encoding,
+        });
     }
     Err(Error::ManifestMismatch {
         reference: reference.clone(),

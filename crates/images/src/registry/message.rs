@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use http::StatusCode;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// The longest message that an error repeats, in characters.
 const MAX_MESSAGE: usize = 300;
 
 /// A registry's message about a failure, bounded and without control
-/// characters; empty if the body has no known format.
+/// characters; empty if the body is a page or a document of an unknown format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegistryMessage(String);
 
@@ -41,7 +43,10 @@ struct ErrorEntry {
 
 impl RegistryMessage {
     /// Reads the body of a failed response; of several errors the first.
-    pub(crate) fn parse(body: &[u8]) -> Self {
+    pub(crate) fn parse(status: StatusCode, body: &[u8]) -> Self {
+        if let Some(text) = plain_text(status, body) {
+            return Self::shortened(text);
+        }
         // Any body is allowed; one in another format has no message.
         let document: ErrorDocument = serde_json::from_slice(body).unwrap_or_default();
         let first = document.errors.into_iter().next().unwrap_or_default();
@@ -56,6 +61,10 @@ impl RegistryMessage {
             .filter(|text| !text.is_empty())
             .collect::<Vec<_>>()
             .join(": ");
+        Self::shortened(&text)
+    }
+
+    fn shortened(text: &str) -> Self {
         Self(
             text.chars()
                 .map(|c| if c.is_control() { ' ' } else { c })
@@ -65,13 +74,26 @@ impl RegistryMessage {
     }
 }
 
+/// The text of a body that is neither a document nor a page. The status is shown
+/// beside it.
+fn plain_text(status: StatusCode, body: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(body).ok()?.trim();
+    if text.starts_with('<') || serde_json::from_str::<IgnoredAny>(text).is_ok() {
+        return None;
+    }
+    let text = text.strip_prefix(status.as_str()).unwrap_or(text).trim();
+    let reason = status.canonical_reason().unwrap_or_default();
+    Some(text.strip_prefix(reason).unwrap_or(text).trim())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_message_of_a_registry_is_repeated_and_bounded() {
-        let message = |body: &str| RegistryMessage::parse(body.as_bytes()).to_string();
+        let message =
+            |body: &str| RegistryMessage::parse(StatusCode::NOT_FOUND, body.as_bytes()).to_string();
         assert_eq!(
             message(
                 r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"no such\ntag","detail":{}}]}"#
@@ -82,6 +104,13 @@ mod tests {
             message(r#"{"details":"wrong password"}"#),
             ": wrong password"
         );
+        for (body, said) in [
+            ("404 page not found\n", ": page not found"),
+            ("404 Not Found", ""),
+            ("Too many\r\nrequests", ": Too many  requests"),
+        ] {
+            assert_eq!(message(body), said, "{body}");
+        }
         for body in ["", "<html>", "[]", r#"{"errors":7}"#, r#"{"errors":[]}"#] {
             assert_eq!(message(body), "", "{body}");
         }

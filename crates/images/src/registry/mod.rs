@@ -9,6 +9,8 @@ mod clock;
 mod http_clients;
 pub(crate) mod message;
 mod outside;
+mod pages;
+mod proxies;
 mod request_limits;
 mod response;
 mod retry;
@@ -21,6 +23,9 @@ pub(crate) mod url;
 
 pub use blob::BlobStream;
 pub use client::Client;
+pub use http_clients::MAX_HEADERS;
+pub use proxies::Proxies;
+pub use response::wants_tls;
 pub use tag_cache::Resolved;
 pub use url::is_loopback;
 

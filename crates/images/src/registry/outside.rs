@@ -1,9 +1,10 @@
 //! Where a registry may lead to, by redirects and by the address of its token
 //! service.
 //!
-//! A registry on another machine must not make this one ask itself or its network
-//! link: services there often trust whoever can reach them. Addresses are checked
-//! here, names when they are resolved. A proxy resolves names by itself.
+//! A registry on another machine must not make this one ask itself, its network
+//! link, or the metadata service of a cloud: services there often trust whoever can
+//! reach them. Addresses are checked here, names when they are resolved. A proxy
+//! resolves names by itself.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -11,8 +12,11 @@ use std::net::{IpAddr, SocketAddr};
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
+use crate::local_address::is_local_address;
+
 /// Why such a place is not asked.
-pub(super) const PROBLEM: &str = "it leads to this machine or its network link";
+pub(super) const PROBLEM: &str =
+    "it leads to this machine, its network link or the metadata of a cloud";
 
 /// A host that a registry leads to, and that of the registry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,8 +42,7 @@ impl OutsideHost {
     /// when it is resolved. `None` for the registry itself and for an address.
     ///
     /// # Errors
-    /// If the URL has an address of this machine or its link, and the registry
-    /// has none.
+    /// If the URL has a local address, and the registry has none.
     pub(super) async fn of(registry: &Url, url: &Url) -> Result<Option<Self>, &'static str> {
         let (registry, name) = (host(registry), host(url));
         if registry == name {
@@ -75,7 +78,7 @@ impl Resolve for OutsideHost {
             let found: Vec<SocketAddr> = found.collect();
             // Other names are those of proxies.
             if name.as_str().eq_ignore_ascii_case(&outside.name)
-                && found.iter().any(|address| is_local(address.ip()))
+                && found.iter().any(|address| is_local_address(address.ip()))
                 && !is_here(&outside.registry).await
             {
                 return Err(LocalAddress.into());
@@ -95,16 +98,8 @@ fn host(url: &Url) -> String {
 /// Whether a host is this machine or on its link. One without an address is not.
 async fn is_here(host: &str) -> bool {
     match tokio::net::lookup_host((host, 0)).await {
-        Ok(mut addresses) => addresses.any(|address| is_local(address.ip())),
+        Ok(mut addresses) => addresses.any(|address| is_local_address(address.ip())),
         Err(_) => false,
-    }
-}
-
-/// Whether an address is of this machine or of its link (RFC 6890).
-fn is_local(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local() || ip.is_unspecified(),
-        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local() || ip.is_unspecified(),
     }
 }
 
@@ -132,6 +127,11 @@ mod tests {
             "https://[::]/",
             "http://169.254.169.254/latest/meta-data/",
             "https://[fe80::1]/",
+            "http://100.100.100.200/latest/meta-data/",
+            "http://[fd00:ec2::254]/latest/meta-data/",
+            "https://[64:ff9b::7f00:1]/",
+            "https://[2002:a9fe:a9fe::1]/",
+            "https://[::127.0.0.1]/",
             // As browsers read it.
             "https://2130706433/",
         ] {

@@ -3,17 +3,19 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
-use http::header::RETRY_AFTER;
+use http::header::{CONTENT_ENCODING, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use reqwest::{Response, Url};
 
-use crate::error::Error;
+use crate::error::{Error, Login};
 use crate::reference::Reference;
 use crate::registry::message::RegistryMessage;
 use crate::registry::url::{redacted, same_origin};
 
 /// The largest error document that is read, in bytes.
 const MAX_ERROR_DOCUMENT: usize = 64 << 10;
+/// The longest name of an encoding that an error repeats, in characters.
+const MAX_ENCODING: usize = 50;
 /// The longest wait that a registry can ask for.
 const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
 
@@ -24,26 +26,40 @@ pub(super) async fn status_error(
     reference: &Reference,
     requested: &Url,
     response: Response,
-    with_credentials: bool,
+    login: Login,
 ) -> Error {
     let status = response.status();
     let retry_after = retry_after(response.headers(), SystemTime::now());
     let url = redacted(response.url());
+    let is_plain = response.url().scheme() == "http";
     let is_own = same_origin(requested, response.url());
+    let login = if is_own { login } else { Login::OtherHost };
     // A failed response without a readable body still has its status.
     let body = if is_own {
         body(reference, response, MAX_ERROR_DOCUMENT).await.ok()
     } else {
         None
     };
+    let body = body.unwrap_or_default();
     Error::Status {
         reference: reference.clone(),
         url,
         status,
-        message: RegistryMessage::parse(&body.unwrap_or_default()),
+        message: RegistryMessage::parse(status, &body),
         retry_after,
-        with_credentials,
+        login,
+        expects_tls: is_plain && wants_tls(status, &body),
     }
+}
+
+/// Whether the answer to a request without TLS asks for TLS, as servers do in words of
+/// their own.
+pub fn wants_tls(status: StatusCode, body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body).to_ascii_lowercase();
+    status == StatusCode::BAD_REQUEST
+        && ["https", "tls", "ssl"]
+            .iter()
+            .any(|word| text.contains(word))
 }
 
 /// The whole body of a response, of at most `limit` bytes.
@@ -73,6 +89,16 @@ pub(super) async fn body(
             Some(chunk) => bytes.extend_from_slice(&chunk),
         }
     }
+}
+
+/// The encoding of a body. None was requested, but some servers store layers with the
+/// name of their compression.
+pub(super) fn encoding(response: &Response) -> Option<String> {
+    let encoding = response.headers().get(CONTENT_ENCODING)?;
+    let encoding = String::from_utf8_lossy(encoding.as_bytes());
+    let encoding = encoding.trim();
+    let is_none = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
+    (!is_none).then(|| encoding.chars().take(MAX_ENCODING).collect())
 }
 
 /// Whether the response is a success with a body.

@@ -61,6 +61,7 @@ mod tests {
     use http::StatusCode;
 
     use super::*;
+    use crate::error::Login;
     use crate::registry::message::RegistryMessage;
 
     fn status(status: u16, retry_after: Option<u64>) -> Error {
@@ -70,7 +71,8 @@ mod tests {
             status: StatusCode::from_u16(status).unwrap(),
             message: RegistryMessage::default(),
             retry_after: retry_after.map(Duration::from_secs),
-            with_credentials: false,
+            login: Login::Unsent,
+            expects_tls: false,
         }
     }
 

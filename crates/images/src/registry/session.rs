@@ -11,7 +11,7 @@ use reqwest::{Response, Url};
 use tokio::time::timeout;
 
 use crate::credentials::AuthFiles;
-use crate::error::Error;
+use crate::error::{Error, Login};
 use crate::reference::Reference;
 use crate::registry::challenge;
 use crate::registry::clock::Clock;
@@ -143,7 +143,7 @@ impl Session {
         if is_ok(&response) || is_part && may_be_part {
             return Ok(response);
         }
-        Err(status_error(reference, url, response, authorization.with_credentials).await)
+        Err(status_error(reference, url, response, authorization.login).await)
     }
 
     /// Sends a request with the authorization that the registry wanted last
@@ -193,7 +193,11 @@ impl Session {
             return Ok((response, first));
         }
         let Some(challenge) = challenge::choose(response.headers()) else {
-            return Ok((response, first));
+            let login = match first.login {
+                Login::Unsent => self.authorizer.unasked(reference).await?,
+                login => login,
+            };
+            return Ok((response, Authorization { login, ..first }));
         };
         let second = self.authorizer.answer(reference, challenge).await?;
         if second.header.is_none() || second.header == first.header {

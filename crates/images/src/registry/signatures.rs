@@ -6,7 +6,7 @@ use http::{HeaderMap, Method, StatusCode};
 use reqwest::Url;
 
 use crate::digest::Digest;
-use crate::error::Error;
+use crate::error::{Error, Login};
 use crate::reference::Reference;
 use crate::registry::Client;
 use crate::registry::response::{body, is_ok, status_error};
@@ -75,7 +75,7 @@ impl Client {
                 return Ok(None);
             }
             if !is_ok(&response) {
-                return Err(status_error(reference, url, response, false).await);
+                return Err(status_error(reference, url, response, Login::Unsent).await);
             }
             body(reference, response, MAX_DOCUMENT).await.map(Some)
         };

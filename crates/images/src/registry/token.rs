@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::credentials::{AuthFiles, Credentials, Secret, basic_header, bearer_header};
-use crate::error::Error;
+use crate::error::{Error, Login};
 use crate::reference::Reference;
 use crate::registry::challenge::{Bearer, Challenge};
 use crate::registry::outside::OutsideHost;
@@ -34,8 +34,8 @@ const MAX_REMEMBERED: usize = 4096;
 pub(super) struct Authorization {
     /// The value of the `Authorization` header; none for an anonymous request.
     pub(super) header: Option<HeaderValue>,
-    /// Whether it is based on credentials.
-    pub(super) with_credentials: bool,
+    /// What became of credentials.
+    pub(super) login: Login,
 }
 
 /// Answers challenges. Cheap to clone; clones share tokens.
@@ -103,15 +103,8 @@ impl Authorizer {
         reference: &Reference,
         challenge: Challenge,
     ) -> Result<Authorization, Error> {
-        let credentials = self
-            .files
-            .find(reference.registry(), reference.repository())
-            .await
-            .map_err(|source| Error::File {
-                reference: reference.clone(),
-                source,
-            })?;
-        let with_credentials = credentials.is_some();
+        let credentials = self.find(reference).await?;
+        let login = login_with(credentials.as_ref());
         let (header, lifetime) = match (&challenge, credentials) {
             (
                 Challenge::Basic,
@@ -122,16 +115,23 @@ impl Authorizer {
                 // Read from the files each time, in case it is rotated.
                 (basic_header(&pair), None)
             }
-            (Challenge::Basic, _) => return Ok(Authorization::default()),
+            (Challenge::Basic, credentials) => {
+                let login = if credentials.is_some() {
+                    Login::OnlyToken
+                } else {
+                    Login::NotConfigured
+                };
+                return Ok(Authorization {
+                    header: None,
+                    login,
+                });
+            }
             (Challenge::Bearer(bearer), credentials) => {
                 let (token, lifetime) = self.fetch(reference, bearer, credentials).await?;
                 (bearer_header(&token), Some(lifetime))
             }
         };
-        let authorization = Authorization {
-            header,
-            with_credentials,
-        };
+        let authorization = Authorization { header, login };
         let token = lifetime.map(|lifetime| Token {
             authorization: authorization.clone(),
             until: Instant::now() + lifetime,
@@ -139,6 +139,23 @@ impl Authorizer {
         let remembered = Remembered { challenge, token };
         self.remembered.insert(key(reference), remembered);
         Ok(authorization)
+    }
+
+    /// What became of credentials at a registry that refused a request without naming
+    /// a way to log in.
+    pub(super) async fn unasked(&self, reference: &Reference) -> Result<Login, Error> {
+        let found = self.find(reference).await?;
+        Ok(found.map_or(Login::NotConfigured, |_| Login::NotAsked))
+    }
+
+    async fn find(&self, reference: &Reference) -> Result<Option<Credentials>, Error> {
+        let found = self
+            .files
+            .find(reference.registry(), reference.repository());
+        found.await.map_err(|source| Error::File {
+            reference: reference.clone(),
+            source,
+        })
     }
 
     async fn fetch(
@@ -161,13 +178,13 @@ impl Authorizer {
             .map_err(|reason| problem(&shown, reason))?;
         let outside = OutsideHost::of(&registry, &realm).await;
         outside.map_err(|reason| problem(&shown, reason))?;
-        let with_credentials = credentials.is_some();
+        let login = login_with(credentials.as_ref());
         let requested = realm.clone();
         let request = token_request(reference, bearer, realm, credentials, &self.client_id)
             .ok_or_else(|| problem(&shown, "the credentials cannot be sent in a header"))?;
         let response = self.transport.send(request).await?;
         if !is_ok(&response) {
-            return Err(status_error(reference, &requested, response, with_credentials).await);
+            return Err(status_error(reference, &requested, response, login).await);
         }
         let bytes = body(reference, response, MAX_TOKEN).await?;
         let answer: TokenDocument = serde_json::from_slice(&bytes)
@@ -229,6 +246,11 @@ fn token_request<'a>(
         request.url = realm;
     }
     Some(request)
+}
+
+/// What becomes of credentials in a request that takes them.
+fn login_with(credentials: Option<&Credentials>) -> Login {
+    credentials.map_or(Login::NotConfigured, |_| Login::Sent)
 }
 
 fn key(reference: &Reference) -> Key {

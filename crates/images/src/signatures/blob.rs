@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 
+use crate::manifest::texts;
 use crate::signatures::required::Signature;
 use crate::signatures::sigstore::SigstoreSignature;
 
@@ -19,6 +20,7 @@ const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 struct SigstoreJson {
     mime_type: String,
     payload: String,
+    #[serde(deserialize_with = "texts")]
     annotations: BTreeMap<String, String>,
 }
 

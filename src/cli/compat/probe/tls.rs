@@ -11,8 +11,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::certificates::{self, Verifier};
 use crate::cli::compat::probe::target::Target;
+use ::images::server_trust::{self, Verifier};
 
 /// The trusted certificates.
 pub(crate) enum Trust<'a> {
@@ -77,5 +77,5 @@ impl Tls {
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    certificates::read(path).map_err(anyhow::Error::msg)
+    server_trust::read(path).map_err(anyhow::Error::msg)
 }

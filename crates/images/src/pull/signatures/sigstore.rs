@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::manifest::{Descriptor, object};
+use crate::manifest::{Descriptor, null_as_default, object, texts};
 use crate::pull::referrers::{present, referrers, tagged};
 use crate::pull::signatures::search::{Search, count};
 use crate::reference::Reference;
@@ -129,8 +129,7 @@ async fn signature(
     let Some(payload) = content(client, reference, &layer, MAX_PAYLOAD).await? else {
         return Ok(None);
     };
-    let annotations = layer.annotations.unwrap_or_default();
-    let signature = SigstoreSignature::new(payload, annotations);
+    let signature = SigstoreSignature::new(payload, layer.annotations);
     Ok(signature.map(Signature::Sigstore))
 }
 
@@ -179,16 +178,17 @@ async fn content(
 
 #[derive(Deserialize)]
 struct SignatureManifest {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     layers: Vec<SignatureLayer>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SignatureLayer {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     media_type: String,
     digest: String,
     size: u64,
-    annotations: Option<BTreeMap<String, String>>,
+    #[serde(default, deserialize_with = "texts")]
+    annotations: BTreeMap<String, String>,
 }

@@ -10,10 +10,10 @@ mod tests;
 use std::sync::Arc;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION};
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use reqwest::{Response, Url};
 
-use crate::error::{Error, causes};
+use crate::error::{Error, causes, through};
 use crate::reference::Reference;
 use crate::registry::certificates::Chosen;
 use crate::registry::http_clients::{ClientError, ClientKey, HttpClients};
@@ -189,12 +189,19 @@ impl Transport {
                     .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
                     .body(form.clone());
             }
+            let proxy = self.shared.clients.proxies.proxy_for(&url);
             let response = builder.send().await.map_err(|error| {
                 if OutsideHost::refused(&error) {
                     return refused();
                 }
-                Error::of_transport(reference, &url, error)
+                Error::of_request(reference, &url, proxy, error)
             })?;
+            if proxy.is_some() && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+                return Err(Error::Proxy {
+                    reference: (*reference).clone(),
+                    url: through(&url, proxy),
+                });
+            }
             tracing::debug!(%method, url = redacted(&url), status = response.status().as_u16(), "registry responded");
             let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
             // A form can contain a secret: only the first address gets it.
@@ -252,7 +259,8 @@ impl Transport {
             authority(url)
         };
         let (trusted, secure) = (reference.registry().to_owned(), url.scheme() == "https");
-        let (direct, unverified) = (is_loopback(url), self.security == Security::Unverified);
+        let direct = self.shared.clients.proxies.is_direct(url);
+        let unverified = self.security == Security::Unverified;
         let shared = Arc::clone(&self.shared);
         let choosing = tokio::task::spawn_blocking(move || {
             let both = [trusted.as_str(), own.as_str()];

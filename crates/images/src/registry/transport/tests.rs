@@ -106,7 +106,7 @@ async fn an_https_request_to_something_else_fails_as_tls() {
     let error = transport(&[]).send(request).await.unwrap_err();
     assert_eq!(error.reason(), "tls", "{error:?}");
     let told = error.to_string();
-    assert!(told.contains("which does not speak TLS"), "{told}");
+    assert!(told.contains("it does not speak TLS"), "{told}");
 }
 
 #[test]

@@ -69,6 +69,7 @@ impl OnTerminal {
             .args(arguments)
             .current_dir(root())
             .env_remove("NO_COLOR")
+            .env("TERM", "xterm")
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(user)

@@ -174,8 +174,13 @@ impl Catalogs {
 
     /// Whether the cluster sets the catalog of that name unavailable.
     pub fn is_unavailable(&self, name: &str) -> bool {
+        self.sets_unavailable(name) && self.get(name).is_none()
+    }
+
+    /// Whether the cluster sets this name unavailable. A configured catalog may have it.
+    fn sets_unavailable(&self, name: &str) -> bool {
         let unavailable = self.unavailable.read();
-        self.get(name).is_none() && unavailable.iter().any(|one| one.as_str() == name)
+        unavailable.iter().any(|one| one.as_str() == name)
     }
 
     /// The catalog that a call to this authority means, if the cluster sets it unavailable.
@@ -215,7 +220,7 @@ impl Catalogs {
     /// Whether a catalog of that name existed and was removed, or is set unavailable in the
     /// cluster.
     pub fn is_gone(&self, name: &str) -> bool {
-        self.table.borrow().is_gone(name) || self.is_unavailable(name)
+        self.is_unavailable(name) || self.table.borrow().is_gone(name)
     }
 
     /// The catalog for a call to this authority (`host[:port]`): the catalog with
@@ -229,7 +234,6 @@ impl Catalogs {
         }
         let host = &*host;
         let label = host.split('.').next().unwrap_or(host);
-        let is_unavailable = self.unavailable_at(authority).is_some();
         let table = self.table.borrow();
         let named = table
             .all
@@ -237,7 +241,10 @@ impl Catalogs {
             .find(|catalog| catalog.routing.authorities.iter().any(|one| one == host))
             .or_else(|| table.get(host))
             .or_else(|| table.get(label));
-        let is_gone = || is_unavailable || table.meant_gone(host) || table.is_gone(label);
+        let is_gone = || {
+            let is_unavailable = self.sets_unavailable(host) || self.sets_unavailable(label);
+            is_unavailable || table.meant_gone(host) || table.is_gone(label)
+        };
         if named.is_none() && is_gone() {
             return None;
         }

@@ -290,8 +290,8 @@ impl HttpClient {
         if server_trust::refusal(&error).is_some() {
             return error.into();
         }
-        let chain = error_chain(&error.without_url());
-        RequestProblem::Broken(format!("no connection through the proxy {proxy}: {chain}"))
+        let cause = last(&error.without_url());
+        RequestProblem::Broken(format!("no connection through the proxy {proxy}: {cause}"))
     }
 }
 

@@ -25,7 +25,7 @@ pub struct RegistrySettings {
     pub auth_files: Option<Vec<PathBuf>>,
 
     /// A PEM file of authorities to trust besides the system's, or with the
-    /// certificate of a URL's host; repeatable
+    /// certificate of a server itself; repeatable
     #[arg(long = "ca-file", value_name = "FILE")]
     pub ca_files: Option<Vec<PathBuf>>,
 

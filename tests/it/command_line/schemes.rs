@@ -6,6 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use super::{run, server};
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format};
+use crate::support::port::NOBODY;
+use crate::support::program::Start;
 use crate::support::tls::Authority;
 
 /// A server that reads a little, answers this to every connection, and closes it.
@@ -114,4 +116,33 @@ fn the_admin_port_is_named_by_localhost_too() {
         let finished = run(&format!("{line} --admin localhost:{port}"));
         assert_eq!(finished.status.code(), Some(0), "{finished:#?}");
     }
+}
+
+#[test]
+fn a_proxy_that_fails_is_named() {
+    let strict = answering(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").to_string();
+    for (variable, proxy, url, said) in [
+        ("HTTP_PROXY", NOBODY, "http", "refused"),
+        ("HTTPS_PROXY", NOBODY, "https", "refused"),
+        (
+            "HTTPS_PROXY",
+            &strict,
+            "https",
+            "proxy authorization required",
+        ),
+    ] {
+        let url = format!("{url}://almanac.invalid/catalogs/a");
+        let finished = Start::new(["list", "packages", &url])
+            .variable(variable, &format!("http://{proxy}"))
+            .run();
+        assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+        for part in [said, &format!("no connection through the proxy {proxy}")] {
+            assert!(finished.stderr.contains(part), "{part:?}: {finished:?}");
+        }
+    }
+    let finished = Start::new(["list", "packages", "http://almanac.invalid/catalogs/a"])
+        .variable("HTTP_PROXY", &format!("http://{strict}"))
+        .run();
+    let said = "407: write the variable of the proxy as http://USER:PASSWORD@HOST:PORT";
+    assert!(finished.stderr.contains(said), "{finished:?}");
 }

@@ -28,8 +28,8 @@ use crate::store::fleet::Lease;
 use crate::store::{HistoryEntry, Outcome, Pass, Revision, RevisionId, StoreError};
 use ::images::digest::Digest;
 
-/// The pauses before the further tries to find a stored revision that the disk refused
-/// to read.
+/// The pauses before the further tries to find a stored revision: the disk may refuse to
+/// read it for a moment.
 const PAUSES: [Duration; 4] = [
     Duration::from_millis(10),
     Duration::from_millis(100),
@@ -47,7 +47,7 @@ async fn stored(
 ) -> Result<Option<Revision>, StoreError> {
     for pause in PAUSES {
         match context.store.current(&followed.name).await {
-            Err(error) if error.is_of_disk() => tokio::time::sleep(pause).await,
+            Err(_) => tokio::time::sleep(pause).await,
             found => return found,
         }
     }

@@ -206,8 +206,14 @@ impl Scrubber {
                 }
                 return;
             };
+            let is_needed = encoding.is_none() && name != PIECES;
+            if error.is_of_disk() && !is_needed {
+                // Not damage: it is compared again.
+                tracing::warn!(%error, "cannot verify a stored file");
+                continue;
+            }
             // At once: comparing the other files takes time.
-            if encoding.is_none() && name != PIECES {
+            if is_needed {
                 return self.repairer.withdraw(revision.id, &name, &error).await;
             }
             self.remove(snapshot, encoding, &name).await;

@@ -7,35 +7,43 @@ use bytes::Bytes;
 
 use crate::store::{EncodedFile, Encoding, FileSum, Segments};
 
-/// An encoding, the sums of its file, and whether it was made of this snapshot.
+/// An encoding, its file, and whether it was made of this snapshot.
 #[derive(Clone)]
 pub(super) struct Held<T> {
     value: T,
-    file: EncodedFile,
+    /// All that hold the file share this.
+    file: Arc<HeldFile>,
     is_own: bool,
-    /// Whether the file is what was written, once that was compared: before it is first
-    /// sent. All that hold the file share this.
-    is_whole: Arc<OnceLock<bool>>,
+}
+
+struct HeldFile {
+    file: EncodedFile,
+    /// Whether it is what was written, once that was compared: before it is first sent.
+    is_whole: OnceLock<bool>,
 }
 
 impl<T> Held<T> {
     fn own(value: T, file: EncodedFile) -> Self {
         Self {
             value,
-            file,
+            file: Arc::new(HeldFile {
+                file,
+                is_whole: OnceLock::new(),
+            }),
             is_own: true,
-            is_whole: Arc::default(),
         }
     }
 
     /// The encoding, unless its file is damaged. The first call compares that.
     pub(super) fn undamaged(self) -> Option<T> {
-        let is_whole = self.is_whole.get_or_init(|| self.file.is_sendable());
-        is_whole.then_some(self.value)
+        let HeldFile { file, is_whole } = &*self.file;
+        is_whole
+            .get_or_init(|| file.is_sendable())
+            .then_some(self.value)
     }
 
     fn has_damage(&self) -> bool {
-        self.is_whole.get() == Some(&false)
+        self.file.is_whole.get() == Some(&false)
     }
 }
 
@@ -55,7 +63,7 @@ impl Encodings {
             Encoding::Zstd => self.zstd.as_ref().map(|held| (&held.file, held.is_own)),
             Encoding::Segments => self.segments.as_ref().map(|held| (&held.file, held.is_own)),
         }?;
-        Some((file.bytes.clone(), is_own))
+        Some((file.file.bytes.clone(), is_own))
     }
 
     /// The lines as a whole, to send.
@@ -82,7 +90,7 @@ impl Encodings {
     /// Whether all files were compared with their sums.
     pub(super) fn are_compared(&self) -> bool {
         fn is_compared<T>(held: &Held<T>) -> bool {
-            held.is_whole.get().is_some()
+            held.file.is_whole.get().is_some()
         }
         self.segments.as_ref().is_none_or(is_compared)
             && self.gzip.as_ref().is_none_or(is_compared)
@@ -111,7 +119,7 @@ impl Encodings {
     pub(super) fn lent(&self) -> Vec<(Encoding, EncodedFile)> {
         fn lent<T>(held: Option<&Held<T>>) -> Option<EncodedFile> {
             held.filter(|held| !held.is_own)
-                .map(|held| held.file.clone())
+                .map(|held| held.file.file.clone())
         }
         let files = [
             (Encoding::Segments, lent(self.segments.as_ref())),

@@ -44,9 +44,9 @@ pub async fn until_damaged_use() {
     REPORTS.found.notified().await;
 }
 
-/// Reports that damaged bytes were to be used.
-pub(super) fn report() {
-    REPORTS.add();
+/// Wakes those who repair, for damage that no answer misses.
+pub(super) fn wake() {
+    REPORTS.found.notify_waiters();
 }
 
 /// A mapped file of a revision. Nobody gets a byte of a block that is not what was

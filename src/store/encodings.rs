@@ -245,11 +245,12 @@ impl EncodedFile {
         Summing::of(&self.bytes) == self.sum
     }
 
-    /// The same of bytes that are to be sent: damage is reported.
+    /// The same of bytes that are to be sent: damage is repaired at once.
     pub fn is_sendable(&self) -> bool {
         let is_undamaged = self.is_undamaged();
         if !is_undamaged {
-            checked::report();
+            // Another form is sent instead.
+            checked::wake();
         }
         is_undamaged
     }

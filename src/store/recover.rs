@@ -6,19 +6,23 @@
 //! were to be served until these revisions have their own are lost.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
 use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteJournalMode;
 
 use crate::store::database::{DATABASE, connect};
-use crate::store::disk::{DiskError, sync_folder};
+use crate::store::disk::{DiskError, blocking, sync_folder};
 use crate::store::handle::REVISIONS;
 use crate::store::history::insert_rebuilt;
 use crate::store::recorded::{Scan, insert_recorded, keep_aside, scan};
 use crate::store::{StoreError, sql};
 
+/// Bytes of a page of a database, and how many are read at least to see whether reads fail
+/// now and then.
+const PAGE: usize = 4096;
+const READS: u32 = 1000;
 /// A database that is not complete yet.
 const UNFINISHED: &str = "almanac.db.new";
 /// A damaged database.
@@ -38,7 +42,7 @@ pub(super) async fn open_database(folder: &Path) -> Result<SqlitePool, StoreErro
         Err(error) => return Err(DiskError::at("look up", &path)(error).into()),
     };
     if exists {
-        match connect(&path, SqliteJournalMode::Wal).await {
+        match connect_again(&path).await {
             Err(error) if error.is_damage() => {
                 tracing::error!(
                     path = %path.display(), moved_to = %folder.join(DAMAGED).display(), %error,
@@ -63,6 +67,33 @@ pub(super) async fn open_database(folder: &Path) -> Result<SqlitePool, StoreErro
         "the database was rebuilt from the records"
     );
     connect(&path, SqliteJournalMode::Wal).await
+}
+
+/// Opens a database. It is damaged if it is so twice, and all of it can be read: SQLite
+/// calls a read error damage, too.
+async fn connect_again(path: &Path) -> Result<SqlitePool, StoreError> {
+    match connect(path, SqliteJournalMode::Wal).await {
+        Err(error) if error.is_damage() => {}
+        opened => return opened,
+    }
+    blocking("read", path.to_owned(), read_often).await?;
+    connect(path, SqliteJournalMode::Wal).await
+}
+
+/// Reads a file as SQLite does, a small one again and again.
+fn read_often(path: &Path) -> Result<(), DiskError> {
+    let failed = || DiskError::at("read", path);
+    let mut file = fs::File::open(path).map_err(failed())?;
+    let mut page = [0; PAGE];
+    let (mut reads, mut is_read) = (0, false);
+    while reads < READS || !is_read {
+        reads += 1;
+        if file.read(&mut page).map_err(failed())? == 0 {
+            is_read = true;
+            file.rewind().map_err(failed())?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a database with the recorded revisions, under the name of an unfinished one.

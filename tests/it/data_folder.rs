@@ -119,7 +119,7 @@ fn a_damaged_database_is_rebuilt_while_the_source_is_away() {
 }
 
 #[test]
-fn a_data_folder_that_is_removed_ends_almanac_with_a_clear_line() {
+fn a_data_folder_that_is_removed_ends_the_program_with_a_clear_line() {
     let remove: [fn(&Path); 2] = [
         |data| fs::remove_dir_all(data).unwrap(),
         |data| fs::rename(data.join("revisions"), data.join("elsewhere")).unwrap(),
@@ -134,6 +134,8 @@ fn a_data_folder_that_is_removed_ends_almanac_with_a_clear_line() {
         let mut almanac = Almanac::start_in(&data, &config);
         almanac.until_whole("a");
         almanac.until_encoded(1);
+        // Nothing is written any more.
+        almanac.until_pullable("a");
         let before = almanac.all("a").text();
         remove(&data);
         let status = almanac.program.wait(PATIENCE);

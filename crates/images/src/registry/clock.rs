@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn clocks_that_differ_by_more_than_minutes_are_found() {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
-        let minutes = |minutes| Duration::from_secs(60 * minutes);
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
         let theirs = "Sun, 06 Nov 1994 08:49:37 GMT";
         let found = |date: &'static str, age: &'static str, asked: u64, took: u64| {
             let mut headers = HeaderMap::new();

@@ -123,13 +123,13 @@ fn read_events(text: &str, walk: &mut impl Walk) {
                 Some(Step::Item(*number - 1))
             }
             // An alias may be a key.
-            Some(Open::Mapping(next)) => match next.take() {
-                Some(step) => Some(step),
-                None => {
+            Some(Open::Mapping(next)) => {
+                let Some(step) = next.take() else {
                     *next = Some(Step::Key(String::new()));
                     continue;
-                }
-            },
+                };
+                Some(step)
+            }
         };
         walk.value(open.len(), step.as_ref(), mark);
         match event.data {

@@ -58,7 +58,7 @@ use crate::webhooks::{self, Webhooks};
 use ::images::Registries;
 use catalog_manager::{CatalogManager, Prepared, Shared};
 use cluster::ClusterReader;
-use listeners::{Credentials, Listeners};
+use listeners::{Credentials, Listener, Listeners};
 use reload::Reload;
 
 /// Runs almanac until `stop` completes, then lets open connections finish.
@@ -90,10 +90,11 @@ pub async fn run(
     let (publisher, catalogs) = CatalogsPublisher::new();
     publisher.remember(store.catalogs().await.context("cannot read the store")?);
     let images = Images::default();
-    let stopping = CancellationToken::new();
+    // Probes and metrics are answered until the end of the shutdown.
+    let (stopping, admin) = (CancellationToken::new(), CancellationToken::new());
     let (connections, followers) = (TaskTracker::new(), TaskTracker::new());
-    let cluster = ClusterReader::connect(&config, &catalogs, &followers, &stopping);
-    let cluster = Box::pin(cluster).await?;
+    let connecting = ClusterReader::connect(&config, &catalogs, &followers, &stopping);
+    let cluster = Box::pin(connecting).await?;
     let complete = cluster.complete(&config);
     let mut context = pass_context(&complete, &store, &catalogs)?;
     context.membership = fleet::join(&config, &store, &context.retry_now).await?;
@@ -123,39 +124,36 @@ pub async fn run(
     Box::pin(start_catalogs(&mut manager, &config, &complete, prepared)).await?;
 
     let servers = TaskTracker::new();
-    let unknown_names = registry.unknown_names();
-    servers.spawn(registry.serve(ports.grpc, stopping.clone(), connections.clone()));
+    let serving = registry
+        .clone()
+        .serve(ports.grpc, stopping.clone(), connections.clone());
+    servers.spawn(serving);
     let pulling = oci::router(images, credentials.authorizer, ports.http.tls.is_some());
     let api = http_service(&config, catalogs.clone(), access, &cluster, pulling);
-    let port = ports.http;
-    servers.spawn(port.serve(api, limits.clone(), stopping.clone(), connections.clone()));
-    if let Some(webhook) = ports.webhook {
-        let (routes, stopping) = (serve::admission::routes(), stopping.clone());
-        servers.spawn(webhook.serve(routes, limits.clone(), stopping, connections.clone()));
-    }
+    let (port, open) = (ports.http, connections.clone());
+    servers.spawn(port.serve(api, limits.clone(), stopping.clone(), open));
+    serve_webhook(ports.webhook, &limits, &servers, &connections, &stopping);
     follow_files(credentials.users, &servers, &stopping);
     follow_files(credentials.token_keys, &servers, &stopping);
     follow_files(credentials.certificates, &servers, &stopping);
     let file = written.file().map(|path| path.display().to_string());
     let (status, configuration) = watch::channel(Configuration::read(file));
-    // Probes and metrics are answered until the end of the shutdown.
-    let admin = CancellationToken::new();
     let reported = serve::admin::Reported {
         catalogs: catalogs.clone(),
         configuration,
         cluster: cluster.problems(),
         fleet: membership.as_ref().map(Membership::status),
         webhooks,
-        unknown_names,
+        unknown_names: registry.unknown_names(),
         unwritable: store.unwritable(),
         metrics,
     };
     let routes = serve::admin::router(reported, config.pages.url.as_deref());
-    admin::serve(ports.admin, routes, limits, admin.clone())?;
-    let beating = membership.clone();
-    let writing = disk::write_again(store.clone(), retry_now.clone(), stopping.clone());
-    followers.spawn(writing);
-    start_upkeep(&store, &catalogs, read_only, beating, &followers, &stopping);
+    admin::serve(ports.admin, routes, limits.clone(), admin.clone())?;
+    let beating = membership.as_ref();
+    start_upkeep(
+        &store, &catalogs, read_only, beating, &retry_now, &followers, &stopping,
+    );
     log_start(&catalogs, started);
     let (longest, drain_time) = watch::channel(config.drain);
     let reload = Reload {
@@ -232,19 +230,36 @@ fn start_upkeep(
     store: &Store,
     catalogs: &Catalogs,
     read_only: bool,
-    membership: Option<Membership>,
+    membership: Option<&Membership>,
+    retry_now: &watch::Sender<()>,
     followers: &TaskTracker,
     stopping: &CancellationToken,
 ) {
     if let Some(membership) = membership {
-        ingest::keep_place(&membership, store, followers, stopping);
+        ingest::keep_place(membership, store, followers, stopping);
     }
+    let (writing, retry_now) = (store.clone(), retry_now.clone());
+    followers.spawn(disk::write_again(writing, retry_now, stopping.clone()));
     if !read_only {
         let encoding = ingest::encode(store.clone(), catalogs.clone(), stopping.clone());
         followers.spawn(encoding);
         followers.spawn(ingest::trim_outlines(store.clone(), stopping.clone()));
     }
     followers.spawn(memory::give_back(stopping.clone()));
+}
+
+/// Serves the webhook that checks objects of the cluster, if there is one.
+fn serve_webhook(
+    webhook: Option<Listener>,
+    limits: &serve::Limits,
+    servers: &TaskTracker,
+    connections: &TaskTracker,
+    stopping: &CancellationToken,
+) {
+    if let Some(webhook) = webhook {
+        let (routes, stopping) = (serve::admission::routes(), stopping.clone());
+        servers.spawn(webhook.serve(routes, limits.clone(), stopping, connections.clone()));
+    }
 }
 
 /// Follows files with credentials.

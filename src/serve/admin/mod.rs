@@ -59,21 +59,6 @@ impl Reported {
             .unwrap_or_default()
     }
 
-    fn status(&self) -> Status {
-        let configuration = self.configuration.borrow().clone();
-        let metrics = self.metrics.render();
-        Status::of(
-            &metrics,
-            &self.catalogs,
-            configuration,
-            self.cluster_problems(),
-            self.fleet(),
-            self.webhooks.status(),
-            &self.unknown_names,
-            self.unwritable.borrow().clone(),
-        )
-    }
-
     fn fleet(&self) -> Option<FleetStatus> {
         self.fleet.as_ref().map(|fleet| fleet.borrow().clone())
     }
@@ -170,9 +155,9 @@ async fn render_metrics(State(admin): State<Reported>) -> Response {
 }
 
 async fn page(State(admin): State<Reported>) -> Response {
-    page::show(&admin.status())
+    page::show(&Status::of(&admin))
 }
 
 async fn status(State(admin): State<Reported>) -> Response {
-    Json(admin.status()).into_response()
+    Json(Status::of(&admin)).into_response()
 }

@@ -8,8 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Serialize, Serializer};
 
 use crate::name::CatalogName;
-use crate::serve::admin::process;
-use crate::serve::grpc::UnknownNames;
+use crate::serve::admin::{Reported, process};
 use crate::snapshot::{Catalog, Catalogs, Damaged, FleetStatus, PassHour, Snapshot, State};
 use crate::store::{Counts, Encoding, Pass, RevisionId};
 use crate::webhooks::WebhookStatus;
@@ -208,19 +207,11 @@ impl Configuration {
 }
 
 impl Status {
-    /// The status of the process, of all catalogs and of the configuration. `metrics` are
-    /// those of the process, in Prometheus's text format.
-    pub(super) fn of(
-        metrics: &str,
-        catalogs: &Catalogs,
-        configuration: Configuration,
-        cluster_problems: Arc<BTreeMap<String, String>>,
-        fleet: Option<FleetStatus>,
-        webhooks: Vec<WebhookStatus>,
-        unknown_names: &UnknownNames,
-        data_folder_error: Option<Arc<str>>,
-    ) -> Self {
-        let catalogs = catalogs.all();
+    /// The status of all that the admin port reports.
+    pub(super) fn of(reported: &Reported) -> Self {
+        let metrics = &reported.metrics.render();
+        let unknown_names = reported.unknown_names.all().into_iter();
+        let catalogs = reported.catalogs.all();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             started: process::started().map(rfc3339),
@@ -234,12 +225,14 @@ impl Status {
                     Some(rfc3339(UNIX_EPOCH.checked_add(since)?))
                 },
             ),
-            configuration,
-            data_folder_error,
-            cluster_problems,
-            fleet: fleet.map(FleetDocument::of),
-            webhooks: webhooks.into_iter().map(WebhookDocument::of).collect(),
-            unknown_names: (unknown_names.all().into_iter())
+            configuration: reported.configuration.borrow().clone(),
+            data_folder_error: reported.unwritable.borrow().clone(),
+            cluster_problems: reported.cluster_problems(),
+            fleet: reported.fleet().map(FleetDocument::of),
+            webhooks: (reported.webhooks.status().into_iter())
+                .map(WebhookDocument::of)
+                .collect(),
+            unknown_names: unknown_names
                 .map(|(name, calls)| UnknownNameDocument {
                     name: shown(&name),
                     peer: calls.peer,

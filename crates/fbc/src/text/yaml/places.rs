@@ -123,13 +123,14 @@ fn read_events(text: &str, walk: &mut impl Walk) {
                 Some(Step::Item(*number - 1))
             }
             // An alias may be a key.
-            Some(Open::Mapping(next)) => match next.take() {
-                Some(step) => Some(step),
-                None => {
+            Some(Open::Mapping(next)) => {
+                let step = next.take();
+                if step.is_none() {
                     *next = Some(Step::Key(String::new()));
                     continue;
                 }
-            },
+                step
+            }
         };
         walk.value(open.len(), step.as_ref(), mark);
         match event.data {

@@ -2,13 +2,13 @@
 //! `[[catalog.packages]]` to sources and selections.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::config::error::{ConfigError, CuratedError};
 use crate::config::resolved::CatalogConfig;
 use crate::config::settings::{CatalogSettings, PackageSettings, Settings, read_text};
 use crate::config::template::KubeVersion;
+use crate::config::unread_document::UnreadDocument;
 use crate::ingest::{Curation, Source, SourceError};
 use crate::name::CatalogName;
 use fbc::select::image_set::{ImageSet, ImageSetProblem};
@@ -222,33 +222,6 @@ pub fn read_image_set(path: &Path) -> Result<ImageSet, CuratedError> {
         path: path.to_owned(),
         problem,
     })
-}
-
-/// A document of an `ImageSetConfiguration` that is not read: a file has one selection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnreadDocument {
-    path: PathBuf,
-    line: usize,
-}
-
-impl UnreadDocument {
-    /// The unread document of a file, if there is one.
-    pub fn new(path: &Path, set: &ImageSet) -> Option<Self> {
-        let line = set.ignored?;
-        let path = path.to_owned();
-        Some(Self { path, line })
-    }
-}
-
-impl fmt::Display for UnreadDocument {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: line {}: only the first document is read; put this one into a file of its own",
-            self.path.display(),
-            self.line
-        )
-    }
 }
 
 /// The source that `catalog` of an `ImageSetConfiguration` means.

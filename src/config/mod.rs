@@ -24,10 +24,11 @@ mod reload;
 mod resolved;
 mod settings;
 mod template;
+mod unread_document;
 mod value;
 
 pub use cluster_names::{Namespace, Selector};
-pub use curated::{UnreadDocument, image_set_source, read_image_set};
+pub use curated::{image_set_source, read_image_set};
 pub use environment::Environment;
 pub use error::{ConfigError, CuratedError, FilePosition};
 pub use load::suggest_name;
@@ -43,6 +44,7 @@ pub use settings::{
     WrittenDatabase, WrittenObjects,
 };
 pub use template::{ImageTemplate, KubeVersion, WrittenSource};
+pub use unread_document::UnreadDocument;
 pub use value::{
     Address, Authority, ClientCertificates, Host, LogFormat, OnInvalidSetting, Origin, Poll, Time,
     Timeout, TlsVersion, ValueError,

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::curated::UnreadDocument;
 use crate::config::log::LogConfig;
 use crate::config::proxies::Proxies;
 use crate::config::settings::NamePrefix;
+use crate::config::unread_document::UnreadDocument;
 use crate::ingest::{
     FolderOptions, Followed, ImageOptions, Mirror, OnInvalid, Scrub, Source, track_origin,
 };

@@ -124,11 +124,12 @@ fn read_events(text: &str, walk: &mut impl Walk) {
             }
             // An alias may be a key.
             Some(Open::Mapping(next)) => {
-                let Some(step) = next.take() else {
+                let step = next.take();
+                if step.is_none() {
                     *next = Some(Step::Key(String::new()));
                     continue;
-                };
-                Some(step)
+                }
+                step
             }
         };
         walk.value(open.len(), step.as_ref(), mark);

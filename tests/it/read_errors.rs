@@ -84,3 +84,26 @@ fn files_that_could_not_be_read_for_a_while_are_served_again() {
     almanac.program.wait_until_ready();
     assert_eq!(almanac.all("a").text(), before);
 }
+
+/// SQLite calls a read error damage.
+#[test]
+fn a_database_that_cannot_be_read_is_not_moved_aside() {
+    let Some(faults) = Faults::compiled() else {
+        return;
+    };
+    let source = tempfile::tempdir().unwrap();
+    Catalog::small().write_to(source.path(), Format::Yaml);
+    let mut almanac = started(&faults, source.path());
+    let before = almanac.status("a")["revision"].clone();
+    almanac.stop();
+    faults.set(Operation::Read, 100);
+    almanac.program.restart();
+    let status = almanac.program.wait(Duration::from_secs(30));
+    assert_eq!(status.code(), Some(1), "{}", almanac.program.log());
+    assert!(!almanac.program.data().join("almanac.db.damaged").exists());
+    faults.set(Operation::Read, 0);
+    almanac.program.restart();
+    almanac.program.wait_until_ready();
+    let after = almanac.until_whole("a")["revision"].clone();
+    assert_eq!(after, before);
+}

@@ -122,8 +122,7 @@ pub async fn run(
 
     let servers = TaskTracker::new();
     servers.spawn(registry.serve(ports.grpc, stopping.clone(), connections.clone()));
-    let secure = ports.http.tls.is_some();
-    let pulling = oci::router(images, credentials.authorizer, secure);
+    let pulling = oci::router(images, credentials.authorizer, ports.http.tls.is_some());
     let (pages, origins) = (config.pages.clone(), config.origins.clone());
     let announced = cluster.announcements();
     let api = http::Service::new(catalogs.clone(), access, origins, pages, announced, pulling);
@@ -151,9 +150,7 @@ pub async fn run(
         metrics,
     );
     admin::serve(ports.admin, routes, limits, admin.clone())?;
-    let beating = membership.clone();
-    let writing = disk::write_again(store.clone(), retry_now.clone(), stopping.clone());
-    followers.spawn(writing);
+    let beating = (membership.clone(), retry_now.clone());
     start_upkeep(&store, &catalogs, read_only, beating, &followers, &stopping);
     log_start(&catalogs, started);
     let (longest, drain_time) = watch::channel(config.drain);
@@ -171,10 +168,7 @@ pub async fn run(
     };
     let reloading = tokio::spawn(reload.follow(hangup, stopping.clone()));
 
-    let ended = tokio::select! {
-        () = stop => Ok(()),
-        error = disk::until_removed(store.clone()), if !read_only => Err(error),
-    };
+    let ended = disk::until_stopped(stop, &store, read_only).await;
     let longest = *drain_time.borrow();
     tracing::info!(?longest, "stopping; open connections may finish");
     drain.send_replace(true);
@@ -217,10 +211,12 @@ fn start_upkeep(
     store: &Store,
     catalogs: &Catalogs,
     read_only: bool,
-    membership: Option<Membership>,
+    (membership, retry_now): (Option<Membership>, watch::Sender<()>),
     followers: &TaskTracker,
     stopping: &CancellationToken,
 ) {
+    let writing = disk::write_again(store.clone(), retry_now, stopping.clone());
+    followers.spawn(writing);
     if let Some(membership) = membership {
         ingest::keep_place(&membership, store, followers, stopping);
     }

@@ -12,10 +12,23 @@ use crate::store::Store;
 /// The time between two looks.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Waits until a part of the data folder was removed or replaced, and returns the error
-/// with which almanac ends: nothing that it writes would last, and another one may use
-/// the folder.
-pub(super) async fn until_removed(store: Store) -> anyhow::Error {
+/// Waits until almanac is to stop.
+///
+/// # Errors
+/// When a part of the data folder was removed or replaced: nothing that almanac writes
+/// would last, and another one may use the folder.
+pub(super) async fn until_stopped(
+    stop: impl Future<Output = ()>,
+    store: &Store,
+    read_only: bool,
+) -> anyhow::Result<()> {
+    tokio::select! {
+        () = stop => Ok(()),
+        error = until_removed(store.clone()), if !read_only => Err(error),
+    }
+}
+
+async fn until_removed(store: Store) -> anyhow::Error {
     let mut last = None;
     loop {
         tokio::time::sleep(LOOK).await;

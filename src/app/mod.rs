@@ -58,7 +58,7 @@ use crate::webhooks::{self, Webhooks};
 use ::images::Registries;
 use catalog_manager::{CatalogManager, Prepared, Shared};
 use cluster::ClusterReader;
-use listeners::{Credentials, Listener, Listeners};
+use listeners::{Credentials, Listeners};
 use reload::Reload;
 
 /// Runs almanac until `stop` completes, then lets open connections finish.
@@ -124,14 +124,12 @@ pub async fn run(
     Box::pin(start_catalogs(&mut manager, &config, &complete, prepared)).await?;
 
     let servers = TaskTracker::new();
-    let serving = registry
-        .clone()
-        .serve(ports.grpc, stopping.clone(), connections.clone());
-    servers.spawn(serving);
+    let unknown_names = registry.unknown_names();
+    servers.spawn(registry.serve(ports.grpc, stopping.clone(), connections.clone()));
     let pulling = oci::router(images, credentials.authorizer, ports.http.tls.is_some());
     let api = http_service(&config, catalogs.clone(), access, &cluster, pulling);
-    let (port, open) = (ports.http, connections.clone());
-    servers.spawn(port.serve(api, limits.clone(), stopping.clone(), open));
+    let port = ports.http;
+    servers.spawn(port.serve(api, limits.clone(), stopping.clone(), connections.clone()));
     serve_webhook(ports.webhook, &limits, &servers, &connections, &stopping);
     follow_files(credentials.users, &servers, &stopping);
     follow_files(credentials.token_keys, &servers, &stopping);
@@ -144,7 +142,7 @@ pub async fn run(
         cluster: cluster.problems(),
         fleet: membership.as_ref().map(Membership::status),
         webhooks,
-        unknown_names: registry.unknown_names(),
+        unknown_names,
         unwritable: store.unwritable(),
         metrics,
     };
@@ -250,7 +248,7 @@ fn start_upkeep(
 
 /// Serves the webhook that checks objects of the cluster, if there is one.
 fn serve_webhook(
-    webhook: Option<Listener>,
+    webhook: Option<serve::Listener>,
     limits: &serve::Limits,
     servers: &TaskTracker,
     connections: &TaskTracker,

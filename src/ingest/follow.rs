@@ -203,13 +203,8 @@ pub async fn follow(
                 // The sources of a curated catalog may still change.
                 Ok(()) => followed.poll.map(jitter).or(curated.then_some(LAST_RETRY)),
                 Err(failure) => {
-                    let wait = retry(failures.in_row, followed.poll, failure.retry_after);
-                    let longest = LONGEST_DAMAGED.max(failure.retry_after.unwrap_or_default());
-                    Some(if is_damaged(&publisher) {
-                        wait.min(longest)
-                    } else {
-                        wait
-                    })
+                    let asked = failure.retry_after;
+                    Some(until_retry(failures.in_row, asked, &followed, &publisher))
                 }
             };
             note(&followed, &publisher, failures.in_row, wait);
@@ -240,9 +235,19 @@ async fn watched(context: &PassContext, followed: &Followed) -> Option<Watch> {
     Some(Watch::new(path, &rules).await)
 }
 
-/// Whether nothing is served, since stored files are damaged.
-fn is_damaged(publisher: &Publisher) -> bool {
-    publisher.snapshot().is_none() && publisher.status().is_damaged()
+/// The wait after failures, of which the registry may have asked for some. It is short
+/// while nothing is served for damaged files.
+fn until_retry(
+    failures: u32,
+    asked: Option<Duration>,
+    followed: &Followed,
+    publisher: &Publisher,
+) -> Duration {
+    let wait = retry(failures, followed.poll, asked);
+    if publisher.snapshot().is_none() && publisher.status().is_damaged() {
+        return wait.min(LONGEST_DAMAGED.max(asked.unwrap_or_default()));
+    }
+    wait
 }
 
 /// Whether others may have followed a catalog between two leases of this replica.

@@ -140,7 +140,7 @@ fn is_whole_without_log(folder: &Path) -> bool {
 /// Writes as much in a folder as a database needs beside its file, and removes it.
 fn probe(folder: &Path) -> Result<(), DiskError> {
     let written = tempfile::tempfile_in(folder).and_then(|mut file| {
-        file.write_all(&[0; PROBED])?;
+        file.write_all(&vec![0; PROBED])?;
         file.sync_all()
     });
     written.map_err(DiskError::at("write in", folder))

@@ -11,12 +11,12 @@ use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::faults::{Faults, Operation};
 
-/// A catalog whose stored files are compared all the time.
-fn started(faults: &Faults, source: &Path) -> Almanac {
+/// A catalog whose stored files are compared all the time. Faults are below a folder.
+fn started(faults: &Faults, below: &str, source: &Path) -> Almanac {
     let source = format!("file:{}", source.display());
     let scrub = "\n[scrub]\ninterval = \"100ms\"\n";
     let config = format!("poll = \"never\"\n{}{scrub}", catalog("a", &source));
-    let variables = faults.variables();
+    let variables = faults.variables_below(below);
     let variables = variables
         .each_ref()
         .map(|(name, value)| (*name, value.as_str()));
@@ -33,7 +33,7 @@ fn a_read_that_fails_now_and_then_withdraws_nothing() {
     };
     let source = tempfile::tempdir().unwrap();
     Catalog::small().write_to(source.path(), Format::Yaml);
-    let mut almanac = started(&faults, source.path());
+    let mut almanac = started(&faults, "{data}", source.path());
     let before = almanac.all("a").text();
     let begun = Instant::now();
     faults.set(Operation::Read, 3);
@@ -56,7 +56,8 @@ fn files_that_could_not_be_read_for_a_while_are_served_again() {
     let source = folder.path().join("catalog");
     fs::create_dir(&source).unwrap();
     Catalog::small().write_to(&source, Format::Yaml);
-    let mut almanac = started(&faults, &source);
+    // The database can be read.
+    let mut almanac = started(&faults, "{data}/revisions", &source);
     let before = almanac.all("a").text();
     let revision = almanac.status("a")["revision"]["id"].clone();
     // Nothing else can bring the catalog back.
@@ -83,4 +84,27 @@ fn files_that_could_not_be_read_for_a_while_are_served_again() {
     almanac.program.restart();
     almanac.program.wait_until_ready();
     assert_eq!(almanac.all("a").text(), before);
+}
+
+/// SQLite calls a read error damage.
+#[test]
+fn a_database_that_cannot_be_read_is_not_moved_aside() {
+    let Some(faults) = Faults::compiled() else {
+        return;
+    };
+    let source = tempfile::tempdir().unwrap();
+    Catalog::small().write_to(source.path(), Format::Yaml);
+    let mut almanac = started(&faults, "{data}", source.path());
+    let before = almanac.status("a")["revision"].clone();
+    almanac.stop();
+    faults.set(Operation::Read, 100);
+    almanac.program.restart();
+    let status = almanac.program.wait(Duration::from_secs(30));
+    assert_eq!(status.code(), Some(1), "{}", almanac.program.log());
+    assert!(!almanac.program.data().join("almanac.db.damaged").exists());
+    faults.set(Operation::Read, 0);
+    almanac.program.restart();
+    almanac.program.wait_until_ready();
+    let after = almanac.until_whole("a")["revision"].clone();
+    assert_eq!(after, before);
 }

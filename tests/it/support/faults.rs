@@ -61,13 +61,18 @@ impl Faults {
         Some(Self { folder, control })
     }
 
-    /// The environment of the program.
+    /// The environment of the program, for faults of all its data.
     pub(crate) fn variables(&self) -> [(&'static str, String); 3] {
+        self.variables_below("{data}")
+    }
+
+    /// The same for faults below one folder.
+    pub(crate) fn variables_below(&self, folder: &str) -> [(&'static str, String); 3] {
         let in_folder = |name: &str| self.folder.path().join(name).display().to_string();
         [
             ("LD_PRELOAD", in_folder("faults.so")),
             ("FAULTS_CONTROL", in_folder("control")),
-            ("FAULTS_BELOW", "{data}".to_owned()),
+            ("FAULTS_BELOW", folder.to_owned()),
         ]
     }
 

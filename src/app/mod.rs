@@ -168,10 +168,7 @@ pub async fn run(
     };
     let reloading = tokio::spawn(reload.follow(hangup, stopping.clone()));
 
-    let ended = tokio::select! {
-        () = stop => Ok(()),
-        error = disk::until_removed(store.clone()), if !read_only => Err(error),
-    };
+    let ended = disk::until_stopped(stop, &store, read_only).await;
     let longest = *drain_time.borrow();
     tracing::info!(?longest, "stopping; open connections may finish");
     drain.send_replace(true);

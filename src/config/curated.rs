@@ -206,7 +206,7 @@ fn of_image_set(
     if selections.is_empty() {
         return Err(CuratedError::ImageSet {
             path: path.to_owned(),
-            problem: ImageSetProblem::NoOperators.into(),
+            problem: Box::new(ImageSetProblem::NoOperators.into()),
         });
     }
     Ok(selections)
@@ -220,7 +220,7 @@ pub fn read_image_set(path: &Path) -> Result<ImageSet, CuratedError> {
     })?;
     image_set::read(text.as_bytes()).map_err(|problem| CuratedError::ImageSet {
         path: path.to_owned(),
-        problem,
+        problem: Box::new(problem),
     })
 }
 

@@ -267,7 +267,7 @@ pub enum CuratedError {
         /// The file.
         path: PathBuf,
         /// The mistake.
-        problem: ImageSetError,
+        problem: Box<ImageSetError>,
     },
     /// A catalog of the file that is not configured.
     #[error(

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::name::CatalogName;
 use crate::serve::admin::{Reported, process};
-use crate::snapshot::{Catalog, Catalogs, Damaged, FleetStatus, PassHour, Snapshot, State};
+use crate::snapshot::{Catalog, Damaged, FleetStatus, PassHour, Snapshot, State};
 use crate::store::{Counts, Encoding, Pass, RevisionId};
 use crate::webhooks::WebhookStatus;
 use fbc::problem::Problem;

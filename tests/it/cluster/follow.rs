@@ -123,7 +123,7 @@ fn an_unavailable_catalog_is_answered_as_such_and_not_as_an_unknown_one() {
     let begin = Instant::now();
     while almanac.all("off").text().contains(said) {
         assert!(begin.elapsed() < PATIENCE);
-        thread::sleep(STEP);
+        pause(begin);
     }
     assert!(almanac.all("off").text().contains("there is no catalog"));
 }

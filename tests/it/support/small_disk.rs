@@ -47,8 +47,8 @@ impl SmallDisk {
     pub(crate) fn take_files(&self) {
         let folder = self.path().join("fillers");
         fs::create_dir(&folder).unwrap();
-        let full = (0..).map(|number: u32| File::create(folder.join(number.to_string())));
-        let error = full.filter_map(Result::err).next().unwrap();
+        let mut full = (0..).map(|number: u32| File::create(folder.join(number.to_string())));
+        let error = full.find_map(Result::err).unwrap();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 

@@ -71,6 +71,14 @@ async fn connect_with(
     path: &Path,
     options: SqliteConnectOptions,
 ) -> Result<SqlitePool, StoreError> {
+    let failed = || StoreError::sql("open the database");
+    // Alone: a database is locked for others while its log is introduced.
+    let mut first = options.connect().await.map_err(failed())?;
+    if let Err(error) = prepare(path, &mut first).await {
+        // The first error counts.
+        let _ = first.close().await;
+        return Err(error);
+    }
     let pool = SqlitePoolOptions::new()
         .max_connections(CONNECTIONS)
         // All of them stay open: the last one to close removes the log, and a full disk
@@ -86,15 +94,9 @@ async fn connect_with(
         })
         .connect_with(options)
         .await
-        .map_err(StoreError::sql("open the database"))?;
-    let prepared = match pool.acquire().await {
-        Ok(mut connection) => prepare(path, &mut connection).await,
-        Err(error) => Err(StoreError::sql("open the database")(error)),
-    };
-    if prepared.is_err() {
-        pool.close().await;
-    }
-    prepared.map(|()| pool)
+        .map_err(failed())?;
+    first.close().await.map_err(failed())?;
+    Ok(pool)
 }
 
 /// Checks the pages of a database, and brings it to the current version.

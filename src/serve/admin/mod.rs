@@ -1,12 +1,11 @@
 //! The admin port: probes, metrics and status.
 
+mod configuration;
 mod host;
 mod page;
 mod process;
+mod reported;
 mod status;
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -14,55 +13,12 @@ use axum::routing::get;
 use axum::{Json, Router, middleware};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::watch;
 
-use crate::serve::grpc::UnknownNames;
 use crate::snapshot::{Catalog, Catalogs, FleetStatus};
-use crate::webhooks::Webhooks;
 use status::Status;
 
-pub use status::Configuration;
-
-/// Resources of the cluster that cannot be read or written.
-pub type ClusterProblems = watch::Receiver<Arc<BTreeMap<String, String>>>;
-
-/// Why the data folder cannot be written for now, if so.
-pub type Unwritable = watch::Receiver<Option<Arc<str>>>;
-
-/// What the admin port reports.
-#[derive(Clone)]
-pub struct Reported {
-    /// The catalogs.
-    pub catalogs: Catalogs,
-    /// The state of the configuration.
-    pub configuration: watch::Receiver<Configuration>,
-    /// The failures of the cluster, if there is one.
-    pub cluster: Option<ClusterProblems>,
-    /// The fleet, if this is a replica of one.
-    pub fleet: Option<watch::Receiver<FleetStatus>>,
-    /// The webhooks.
-    pub webhooks: Webhooks,
-    /// The names of gRPC calls that no catalog answers to.
-    pub unknown_names: UnknownNames,
-    /// Why the data folder cannot be written for now, if so.
-    pub unwritable: Unwritable,
-    /// The metrics.
-    pub metrics: PrometheusHandle,
-}
-
-impl Reported {
-    fn cluster_problems(&self) -> Arc<BTreeMap<String, String>> {
-        let cluster = self.cluster.as_ref();
-        cluster
-            .map(|cluster| cluster.borrow().clone())
-            .unwrap_or_default()
-    }
-
-    fn fleet(&self) -> Option<FleetStatus> {
-        self.fleet.as_ref().map(|fleet| fleet.borrow().clone())
-    }
-}
+pub use configuration::Configuration;
+pub use reported::{ClusterProblems, Reported, Unwritable};
 
 /// The routes of the admin port. It also answers to the host of `url`, besides those that
 /// nobody can register.

@@ -320,7 +320,7 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::serve::admin::status::Configuration;
+    use crate::serve::admin::configuration::Configuration;
 
     #[test]
     fn the_page_tells_problems_of_the_cluster_and_damaged_files() {

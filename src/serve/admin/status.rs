@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::name::CatalogName;
-use crate::serve::admin::{Reported, process};
+use crate::serve::admin::configuration::{Configuration, rfc3339, serialize_option};
+use crate::serve::admin::process;
+use crate::serve::admin::reported::Reported;
 use crate::snapshot::{Catalog, Damaged, FleetStatus, PassHour, Snapshot, State};
 use crate::store::{Counts, Encoding, Pass, RevisionId};
 use crate::webhooks::WebhookStatus;
@@ -98,23 +100,6 @@ pub(super) struct WebhookDocument {
     pub(super) last_error: Option<String>,
 }
 
-/// The state of the configuration.
-#[derive(Clone, Debug, Serialize)]
-pub struct Configuration {
-    /// Its file, if there is one.
-    pub file: Option<String>,
-    /// When the active configuration was loaded.
-    #[serde(serialize_with = "serialize_time")]
-    pub taken: SystemTime,
-    /// When a later one was refused, if it was.
-    #[serde(serialize_with = "serialize_option")]
-    pub refused: Option<SystemTime>,
-    /// The reason.
-    pub error: Option<String>,
-    /// Keys whose new values take effect after a restart.
-    pub needs_restart: Vec<&'static str>,
-}
-
 /// A catalog.
 #[derive(Serialize)]
 pub(super) struct CatalogStatus {
@@ -191,19 +176,6 @@ struct PassStatus {
     finished: String,
     #[serde(flatten)]
     pass: Pass,
-}
-
-impl Configuration {
-    /// The state of a configuration that has just been loaded from this file.
-    pub fn read(file: Option<String>) -> Self {
-        Self {
-            file,
-            taken: SystemTime::now(),
-            refused: None,
-            error: None,
-            needs_restart: Vec::new(),
-        }
-    }
 }
 
 impl Status {
@@ -364,22 +336,6 @@ fn by_service<T>(
         Some((service.to_owned(), read(value)?))
     });
     values.collect()
-}
-
-fn rfc3339(time: SystemTime) -> String {
-    humantime::format_rfc3339_seconds(time).to_string()
-}
-
-fn serialize_time<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-    rfc3339(*time).serialize(serializer)
-}
-
-#[expect(clippy::ref_option, reason = "serde calls it with this type")]
-fn serialize_option<S: Serializer>(
-    time: &Option<SystemTime>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    time.map(rfc3339).serialize(serializer)
 }
 
 #[cfg(test)]

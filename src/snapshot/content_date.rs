@@ -7,9 +7,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Only a wrong clock makes a date so far ahead, in seconds. Less is left to pass: clients
-/// that have such a date have asked again before it comes.
-const AHEAD: u64 = 24 * 60 * 60;
+/// Only a wrong clock makes a date so far ahead, in seconds. Less is left to pass: of several
+/// contents of one second, each has a date a second later.
+const AHEAD: u64 = 60 * 60;
 
 /// When a content changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

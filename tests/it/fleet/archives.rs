@@ -145,8 +145,6 @@ fn a_node_alone_moves_into_a_fleet_and_back_with_the_same_answers() {
     alone.until_at("a", &second.digest());
     // It is made after the publication.
     until("its image", || image(&mut alone) != old);
-    // The dates of two contents of one second: the later one is sent when it has come.
-    std::thread::sleep(Duration::from_millis(1100));
     let before = answers(&mut alone);
     let there = Desk::new(&config);
     let archive = there.export(alone.program.data(), "alone.tar");

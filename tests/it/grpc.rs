@@ -565,12 +565,12 @@ async fn what_is_not_there_is_refused_with_the_texts_of_the_peers() {
 }
 
 #[tokio::test]
-async fn a_catalog_without_packages_lists_nothing() {
+async fn a_catalog_without_packages_is_not_served() {
     let catalog = Catalog::new().blob(json!({"schema": LIFECYCLE}));
     let served = Served::catalogs(&Folders::of("nothing", &catalog));
     let client = Client::new(served.grpc);
-    assert!(names(&client).await.unwrap().is_empty());
-    assert!(bundles(&client).await.is_empty());
+    let refused = names(&client).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
 }
 
 #[tokio::test]

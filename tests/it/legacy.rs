@@ -233,7 +233,7 @@ fn a_database_that_is_none_of_a_catalog_is_refused() {
             format!("{TABLES} INSERT INTO package VALUES (hex(zeroblob(3000000)), '', 0);"),
             "too much",
         ),
-        (TABLES.to_owned(), "there is no file"),
+        (TABLES.to_owned(), "there is no package in the database"),
     ] {
         let path = database(&folder, &statements);
         refused(&format!("file:{}", path.display()), said);

@@ -233,9 +233,6 @@ volumeMounts.
 {{- if has $label (list $name (printf "%s-admin" $name)) -}}
 {{- fail (printf "the catalog %s would have the Service %s, which is almanac's own: choose another release name or fullnameOverride" .name $label) -}}
 {{- end -}}
-{{- if and $.Values.olm.v0.enabled (ne .olmV0 false) (or (gt (len $label) 63) (not (regexMatch "^[a-z]" $label))) -}}
-{{- fail (printf "no Service can be named %s (up to 63 characters, a letter first): set olmV0 of the catalog to false" $label) -}}
-{{- end -}}
 {{- end -}}
 {{- if and .Values.olm.v1.enabled (not .Values.olm.v1.host) (eq .Values.tls.mode "none") -}}
 {{- fail "olm.v1.enabled needs tls.mode: catalogd pulls over HTTPS only" -}}

@@ -1,6 +1,6 @@
 //! Files with secrets that other users of this machine can read.
 
-use std::fs::Metadata;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -12,20 +12,23 @@ use ::images::signing::Password;
 const READ: u32 = 0o004;
 const PASS: u32 = 0o001;
 
+/// The most client keys of registries that are looked at.
+const MAX_CLIENT_KEYS: usize = 1000;
+
 /// Warns of each file that others can read.
 pub(super) fn warn(config: &Config) {
     for (key, path) in secret_files(config) {
-        if is_readable_by_others(path) {
+        if is_readable_by_others(&path) {
             let path = path.display();
             tracing::warn!(
-                "{key}: every user of this machine can read {path}; `chmod o-r {path}` ends that"
+                "{key}: every user of this machine can read {path}; `chmod o-r {path}` prevents it"
             );
         }
     }
 }
 
 /// The files with secrets, each with its key.
-fn secret_files(config: &Config) -> Vec<(&'static str, &Path)> {
+fn secret_files(config: &Config) -> Vec<(&'static str, PathBuf)> {
     let mut files: Vec<(&'static str, &PathBuf)> = Vec::new();
     let tls = [&config.grpc_tls, &config.http_tls].into_iter().flatten();
     files.extend(tls.map(|tls| ("key", &tls.key)));
@@ -37,8 +40,12 @@ fn secret_files(config: &Config) -> Vec<(&'static str, &Path)> {
     files.extend(pulls.user_files.iter().map(|path| ("user_files", path)));
     let keys = pulls.token_key_files.iter();
     files.extend(keys.map(|path| ("token_key_files", path)));
-    let auth_files = config.registries.auth_files.iter();
+    let registries = &config.registries;
+    let auth_files = (registries.auth_files.iter()).chain(&registries.usual_auth_files);
     files.extend(auth_files.map(|path| ("auth_files", path)));
+    let cluster = config.kubernetes.as_ref();
+    let kubeconfig = cluster.and_then(|cluster| cluster.settings.kubeconfig.as_ref());
+    files.extend(kubeconfig.map(|path| ("kubeconfig", path)));
     if let Some(key) = &config.signing_key {
         files.push(("key_file", &key.key));
         if let Password::File(path) = &key.password {
@@ -58,12 +65,25 @@ fn secret_files(config: &Config) -> Vec<(&'static str, &Path)> {
         }
     }
     let mut files: Vec<_> = (files.into_iter())
-        .map(|(key, path)| (key, path.as_path()))
+        .map(|(key, path)| (key, path.clone()))
         .collect();
+    let client_keys = client_keys(&registries.certificate_folders);
+    files.extend(client_keys.map(|path| ("certs_dirs", path)));
     // A file of several catalogs is named once.
     files.sort_unstable();
     files.dedup();
     files
+}
+
+/// The keys of client certificates (`HOST/NAME.key`) in the folders for registries.
+fn client_keys(folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    let content = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
+    let hosts = (folders.iter().cloned()).flat_map(content);
+    let files = hosts.flat_map(move |host| content(host.path()));
+    let is_key = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "key");
+    (files.map(|file| file.path()))
+        .filter(is_key)
+        .take(MAX_CLIENT_KEYS)
 }
 
 /// Whether others may read the file and pass all folders above it. One that is absent is

@@ -948,6 +948,54 @@ fn a_check_warns_of_secrets_that_every_user_can_read() {
 }
 
 #[test]
+fn a_check_warns_of_secrets_in_usual_files_and_in_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(folder.path(), 0o755);
+    let files = [
+        ("auth_files", "home/.docker/config.json", 0o644),
+        ("certs_dirs", "certs.d/a.example:5000/open.key", 0o644),
+        ("certs_dirs", "certs.d/a.example:5000/own.key", 0o640),
+        ("certs_dirs", "certs.d/b.example/public.cert", 0o644),
+        ("kubeconfig", "kubeconfig", 0o644),
+    ];
+    for (_, name, of_file) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "{}").unwrap();
+        mode(&path, of_file);
+    }
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/catalog");
+    let text = format!(
+        "grpc = '127.0.0.1:0'\nhttp = '127.0.0.1:0'\nadmin = '127.0.0.1:0'\n\
+         [[catalog]]\nname = 'a'\nsource = 'file:{}'\n\
+         [registries]\ncerts_dirs = ['certs.d']\n\
+         [kubernetes]\nmirror_sets = true\nkubeconfig = 'kubeconfig'\n",
+        sample.display()
+    );
+    let config = folder.path().join("almanac.toml");
+    fs::write(&config, text).unwrap();
+    let finished = Start::new(["serve", "--check", "--config"])
+        .argument(config.display().to_string())
+        .variable("HOME", &folder.path().join("home").display().to_string())
+        .variable("DOCKER_CONFIG", "")
+        .variable("REGISTRY_AUTH_FILE", "")
+        .run();
+    for (key, name, of_file) in files {
+        let file = folder.path().join(name);
+        let warning = format!(
+            "{key}: every user of this machine can read {}",
+            file.display()
+        );
+        let is_secret = of_file == 0o644 && !name.ends_with("cert");
+        let is_reported = finished.stderr.contains(&warning);
+        assert_eq!(is_reported, is_secret, "{warning}: {finished:#?}");
+    }
+}
+
+#[test]
 fn a_check_names_every_problem_at_once_and_warns() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();

@@ -11,7 +11,7 @@ use crate::config::template::KubeVersion;
 use crate::config::unread_document::UnreadDocument;
 use crate::ingest::{Curation, Source, SourceError};
 use crate::name::CatalogName;
-use fbc::select::image_set::{ImageSet, ImageSetProblem};
+use fbc::select::image_set::ImageSet;
 use fbc::select::{
     ChannelSelection, PackageSelection, Request, RequestError, Selection, VersionRange, image_set,
 };
@@ -126,7 +126,7 @@ fn curation(
             }
             let set = read_image_set(path)?;
             unread = UnreadDocument::new(path, &set);
-            of_image_set(path, set, &mut from, catalogs)?
+            of_image_set(path, &set, &mut from, catalogs)?
         }
         None => vec![Selection {
             from: (0..from.len()).collect(),
@@ -169,25 +169,29 @@ fn package(written: &PackageSettings) -> Result<PackageSelection, RequestError> 
 /// catalogs; an empty one receives all catalogs of the file.
 fn of_image_set(
     path: &Path,
-    set: ImageSet,
+    set: &ImageSet,
     from: &mut Vec<CatalogName>,
     catalogs: &[CatalogConfig],
 ) -> Result<Vec<Selection>, CuratedError> {
     let narrow = !from.is_empty();
-    let mut selections = Vec::new();
-    for operators in set.operators {
-        let source = image_set_source(&operators.catalog).ok();
-        let source = source.map(Source::absolute);
+    let (mut selections, mut numbers) = (Vec::new(), Vec::new());
+    for (number, operators) in set.operators.iter().enumerate() {
+        let source = match image_set_source(path, set, number) {
+            Ok(source) => source.absolute(),
+            // A catalog outside of `from` need not be configured.
+            Err(_) if narrow => continue,
+            Err(error) => return Err(error),
+        };
         let mut matching = catalogs.iter();
-        let found = matching.find(|catalog| Some(&catalog.source) == source.as_ref());
+        let found = matching.find(|catalog| catalog.source == source);
         let name = match found {
             Some(catalog) => &catalog.name,
-            // A catalog outside of `from` need not be configured.
             None if narrow => continue,
             None => {
                 return Err(CuratedError::NotFollowed {
                     path: path.to_owned(),
-                    catalog: operators.catalog,
+                    place: set.catalog_place(number),
+                    catalog: operators.catalog.clone(),
                 });
             }
         };
@@ -199,17 +203,29 @@ fn of_image_set(
                 from.len() - 1
             }
         };
-        let mut selection = operators.selection;
+        let mut selection = operators.selection.clone();
         selection.from = vec![index];
         selections.push(selection);
+        numbers.push(number);
     }
     if selections.is_empty() {
-        return Err(CuratedError::ImageSet {
-            path: path.to_owned(),
-            problem: Box::new(ImageSetProblem::NoOperators.into()),
-        });
+        return Err(CuratedError::NoneOfFrom(path.to_owned()));
     }
+    check_as_one(path, set, numbers)?;
     Ok(selections)
+}
+
+/// Checks that these operators of an `ImageSetConfiguration` can make one catalog.
+pub fn check_as_one(
+    path: &Path,
+    set: &ImageSet,
+    operators: impl IntoIterator<Item = usize>,
+) -> Result<(), CuratedError> {
+    let checked = set.check_as_one(operators);
+    checked.map_err(|problem| CuratedError::ImageSet {
+        path: path.to_owned(),
+        problem: Box::new(problem),
+    })
 }
 
 /// Reads an `ImageSetConfiguration`.
@@ -224,12 +240,23 @@ pub fn read_image_set(path: &Path) -> Result<ImageSet, CuratedError> {
     })
 }
 
-/// The source that `catalog` of an `ImageSetConfiguration` means.
-pub fn image_set_source(catalog: &str) -> Result<Source, SourceError> {
-    match catalog.strip_prefix("oci://") {
+/// The source that `catalog` of these operators of an `ImageSetConfiguration` means.
+pub fn image_set_source(
+    path: &Path,
+    set: &ImageSet,
+    number: usize,
+) -> Result<Source, CuratedError> {
+    let catalog = set.operators.get(number);
+    let catalog = catalog.map_or("", |operators| &operators.catalog);
+    let source: Result<Source, SourceError> = match catalog.strip_prefix("oci://") {
         Some(path) => format!("oci:{path}").parse(),
         None => catalog.parse(),
-    }
+    };
+    source.map_err(|problem| CuratedError::ImageSetCatalog {
+        path: path.to_owned(),
+        place: set.catalog_place(number),
+        problem: Box::new(problem),
+    })
 }
 
 /// The catalog through which another one is made of itself, if any.

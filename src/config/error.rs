@@ -4,11 +4,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::ingest::Source;
+use crate::ingest::{Source, SourceError};
 use crate::name::CatalogName;
 use crate::webhooks::WebhookName;
 use fbc::select::RequestError;
-use fbc::select::image_set::ImageSetError;
+use fbc::select::image_set::{ImageSetError, Place};
 use fbc::text::suggest;
 
 /// A setting that cannot be used, and its location.
@@ -269,18 +269,37 @@ pub enum CuratedError {
         /// The mistake.
         problem: Box<ImageSetError>,
     },
+    /// A catalog of the file that is no source.
+    #[error("{} cannot be used: {place}{problem}", path.display())]
+    ImageSetCatalog {
+        /// The file.
+        path: PathBuf,
+        /// The place of the catalog.
+        place: Place,
+        /// Why it is no source.
+        problem: Box<SourceError>,
+    },
     /// A catalog of the file that is not configured.
     #[error(
-        "{} selects from {catalog}, which no catalog has as its source; \
+        "{} cannot be used: {place}no catalog has {catalog} as its source; \
          add a [[catalog]] with source = {catalog:?}",
         path.display()
     )]
     NotFollowed {
         /// The file.
         path: PathBuf,
+        /// The place of the catalog.
+        place: Place,
         /// The catalog, as the file writes it.
         catalog: String,
     },
+    /// No catalog of the file is among those of `from`.
+    #[error(
+        "{} selects from no catalog of from; leave out from, or add the name of a catalog whose \
+         source the file has",
+        .0.display()
+    )]
+    NoneOfFrom(PathBuf),
     /// A selection that contradicts itself.
     #[error(transparent)]
     Request(#[from] RequestError),

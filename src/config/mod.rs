@@ -28,7 +28,7 @@ mod unread_document;
 mod value;
 
 pub use cluster_names::{Namespace, Selector};
-pub use curated::{image_set_source, read_image_set};
+pub use curated::{check_as_one, image_set_source, read_image_set};
 pub use environment::Environment;
 pub use error::{ConfigError, CuratedError, FilePosition};
 pub use load::suggest_name;

@@ -171,6 +171,55 @@ fn an_image_set_says_what_is_selected() {
 }
 
 #[test]
+fn a_mistake_in_the_catalogs_of_an_image_set_has_its_place() {
+    let folders = Folders::of("harbor", &harbor("2.0.0"));
+    let harbor = format!("file:{}", folders.path("harbor").display());
+    let file = folders.path("imageset.yaml");
+    for (from, operators, wanted) in [
+        (
+            "",
+            "  - catalog: docker://quay.io/x\n".to_owned(),
+            "line 5, column 14, mirror.operators[0].catalog: \"docker://quay.io/x\" is not",
+        ),
+        (
+            "",
+            format!("  - catalog: {harbor}\n  - catalog: quay.io/a/b:v1\n"),
+            "line 6, column 14, mirror.operators[1].catalog: no catalog has quay.io/a/b:v1",
+        ),
+        (
+            "",
+            format!("  - catalog: {harbor}\n    packages: [{{name: crane}}]\n").repeat(2),
+            "line 8, column 23, mirror.operators[1].packages[0].name: the package \"crane\" is \
+             selected from two catalogs",
+        ),
+        (
+            "from = [\"harbor\"]",
+            "  - catalog: quay.io/a/b:v1\n".to_owned(),
+            "imageset.yaml selects from no catalog of from",
+        ),
+    ] {
+        let head = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\n";
+        fs::write(&file, format!("{head}mirror:\n  operators:\n{operators}")).unwrap();
+        let path = folders.path("almanac.toml");
+        let curated = format!("{from}\nimage_set = {file:?}");
+        fs::write(&path, config(&folders.path("harbor"), &curated)).unwrap();
+        let run = Start::new(["serve", "--config", path.to_str().unwrap()])
+            .argument("--data-dir={data}")
+            .run();
+        assert_eq!(run.status.code(), Some(2), "{operators}: {run:?}");
+        assert!(run.stderr.contains(wanted), "{operators}: {}", run.stderr);
+        // A command fetches catalogs that are not configured, and knows no `from`.
+        if wanted.contains("no catalog") {
+            continue;
+        }
+        let source = format!("curated:{}", file.display());
+        let list = Start::new(["list", "packages", &source]).run();
+        assert_eq!(list.status.code(), Some(3), "{operators}: {list:?}");
+        assert!(list.stderr.contains(wanted), "{operators}: {}", list.stderr);
+    }
+}
+
+#[test]
 fn a_curated_catalog_that_cannot_be_made_says_what_to_change() {
     let folders = Folders::of("harbor", &harbor("2.0.0"));
     let place = folders.path("harbor");

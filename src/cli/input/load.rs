@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use crate::cli::input::location::{Input, STDIN, similar_path};
 use crate::cli::input::notes::{note_all, note_errors};
 use crate::cli::{Failure, output};
-use crate::config::{UnreadDocument, image_set_source, read_image_set};
+use crate::config::{UnreadDocument, check_as_one, image_set_source, read_image_set};
 use crate::error_chain::error_chain;
 use crate::fetch;
 use crate::ingest::{self, LoadOptions, Loaded, Source, Spool};
@@ -26,7 +26,7 @@ impl Input {
         let unreadable = |error: anyhow::Error| self.unreadable(error);
         if let Self::Curated(path) = self {
             if request.is_whole() {
-                let read = read_set(path, &options.load).await.map_err(unreadable)?;
+                let read = read_set(path, false, &options.load).await.map_err(unreadable)?;
                 return each(read, request.dependencies).map_err(Failure::run);
             }
             if request.dependencies {
@@ -115,15 +115,20 @@ struct ReadSet {
     selections: Vec<Selection>,
 }
 
-async fn read_set(path: &Path, options: &LoadOptions) -> anyhow::Result<ReadSet> {
+/// Reads the catalogs, `as_one` for a single catalog.
+async fn read_set(path: &Path, as_one: bool, options: &LoadOptions) -> anyhow::Result<ReadSet> {
     let (mut catalogs, mut selections) = (Vec::new(), Vec::new());
     let set = read_image_set(path)?;
+    if as_one {
+        check_as_one(path, &set, 0..set.operators.len())?;
+    }
     if let Some(unread) = UnreadDocument::new(path, &set) {
         output::note(&format!("almanac: {unread}"));
     }
-    for operators in set.operators {
-        let source = image_set_source(&operators.catalog)?;
-        let loaded = ingest::load(&source, options)
+    let sources = (0..set.operators.len()).map(|number| image_set_source(path, &set, number));
+    let sources = sources.collect::<Result<Vec<Source>, _>>()?;
+    for (source, operators) in sources.iter().zip(set.operators) {
+        let loaded = ingest::load(source, options)
             .await
             .with_context(|| operators.catalog.clone())?;
         let catalog = loaded.selection_input(&operators.catalog)?;
@@ -166,7 +171,7 @@ async fn selected(path: &Path, options: &LoadOptions) -> anyhow::Result<Selected
     let ReadSet {
         catalogs,
         selections,
-    } = read_set(path, options).await?;
+    } = read_set(path, true, options).await?;
     let request = Request {
         selections,
         ..Request::default()

@@ -55,6 +55,15 @@ pub struct ImageSet {
     pub operators: Vec<Operators>,
     /// The line, from 1, of a second document, which is not read.
     pub ignored: Option<usize>,
+    text: Text,
+}
+
+/// The document that was read, for places in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Text {
+    bytes: Vec<u8>,
+    /// Its first line in the file, from 1.
+    line: usize,
 }
 
 /// One of `mirror.operators`.
@@ -64,6 +73,9 @@ pub struct Operators {
     pub catalog: String,
     /// Its selected part; from no catalog yet.
     pub selection: Selection,
+    /// The ways to `catalog`, and to the name of each package.
+    catalog_path: Vec<Step>,
+    package_paths: Vec<Vec<Step>>,
 }
 
 /// Why a file is no `ImageSetConfiguration` that can be used, with the place.
@@ -126,6 +138,44 @@ pub enum ImageSetProblem {
     Request(#[from] RequestError),
 }
 
+impl ImageSet {
+    /// The place of `catalog` in the operators with this number, from 0.
+    pub fn catalog_place(&self, number: usize) -> Place {
+        let operators = self.operators.get(number);
+        let place = operators.map(|operators| self.text.place(&operators.catalog_path));
+        place.unwrap_or_default()
+    }
+
+    /// Refuses a package that several of these operators select, which one catalog cannot
+    /// have.
+    pub fn check_as_one(
+        &self,
+        operators: impl IntoIterator<Item = usize>,
+    ) -> Result<(), ImageSetError> {
+        let mut names = BTreeSet::new();
+        let operators = operators.into_iter();
+        for operators in operators.filter_map(|number| self.operators.get(number)) {
+            let packages = &operators.selection.packages;
+            for (package, path) in packages.iter().zip(&operators.package_paths) {
+                if !names.insert(&package.name) {
+                    let twice = RequestError::PackageInTwo(package.name.clone());
+                    return Err(ImageSetError {
+                        place: self.text.place(path),
+                        problem: twice.into(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Text {
+    fn place(&self, path: &[Step]) -> Place {
+        place(&self.bytes, self.line, path)
+    }
+}
+
 /// A mistake without a place.
 impl From<ImageSetProblem> for ImageSetError {
     fn from(problem: ImageSetProblem) -> Self {
@@ -183,7 +233,15 @@ pub fn read(file: &[u8]) -> Result<ImageSet, ImageSetError> {
         let operators = operators.map_err(|mistake| mistake.within(&document))?;
         let rest = converted.rest.map(|line| document.line - 1 + line);
         let ignored = rest.or_else(|| documents.find_map(|next| text_line(&next)));
-        return Ok(ImageSet { operators, ignored });
+        let text = Text {
+            bytes: document.bytes.to_vec(),
+            line: document.line,
+        };
+        return Ok(ImageSet {
+            operators,
+            ignored,
+            text,
+        });
     }
     Err(ImageSetError {
         place: Place {
@@ -242,15 +300,20 @@ struct Mistake {
 
 impl Mistake {
     fn within(self, document: &Document<'_>) -> ImageSetError {
-        let (line, column) = yaml::place_of(document.bytes, &self.path).unwrap_or((1, 1));
         ImageSetError {
-            place: Place {
-                line: Some(document.line - 1 + line),
-                column: Some(column),
-                key: key_of(&self.path),
-            },
+            place: place(document.bytes, document.line, &self.path),
             problem: self.problem,
         }
+    }
+}
+
+/// The place of a value in a document that begins in this line of the file.
+fn place(document: &[u8], first_line: usize, path: &[Step]) -> Place {
+    let (line, column) = yaml::place_of(document, path).unwrap_or((1, 1));
+    Place {
+        line: Some(first_line - 1 + line),
+        column: Some(column),
+        key: key_of(path),
     }
 }
 
@@ -405,20 +468,23 @@ impl<'a> Node<'a> {
         }
         let full = self.field("full").flag()?;
         let mut names = BTreeSet::new();
-        let mut packages = Vec::new();
+        let (mut packages, mut package_paths) = (Vec::new(), Vec::new());
         for node in self.field("packages").list()? {
             let package = node.package()?;
+            let name = node.field("name");
             if !names.insert(package.name.clone()) {
-                let twice = RequestError::PackageTwice(package.name);
-                return node.field("name").fail(twice);
+                return name.fail(RequestError::PackageTwice(package.name));
             }
             if let Err(error) = package.check(full) {
                 return node.fail(error);
             }
             packages.push(package);
+            package_paths.push(name.path);
         }
         Ok(Operators {
             catalog: catalog_text,
+            catalog_path: catalog.path,
+            package_paths,
             selection: Selection {
                 from: Vec::new(),
                 full,
@@ -663,17 +729,41 @@ mod tests {
             full,
             packages,
         };
-        let operators = |catalog: &str, selection| Operators {
-            catalog: catalog.into(),
-            selection,
-        };
+        let found = found.into_iter().map(|one| (one.catalog, one.selection));
+        let found: Vec<(String, Selection)> = found.collect();
         assert_eq!(
             found,
             [
-                operators("quay.io/a/b:v1", selection(false, vec![package])),
-                operators("oci:///a", selection(true, Vec::new())),
+                (
+                    "quay.io/a/b:v1".to_owned(),
+                    selection(false, vec![package])
+                ),
+                ("oci:///a".to_owned(), selection(true, Vec::new())),
             ]
         );
+    }
+
+    #[test]
+    fn catalogs_and_packages_of_a_file_keep_their_places() {
+        let text = format!(
+            "# c\n---\n{HEAD}mirror:\n  Operators:\n  - catalog: quay.io/a/b:v1\n    packages:\n    \
+             - name: etcd\n  - packages: [{{name: kafka}}, {{name: etcd}}]\n    Catalog: x\n"
+        );
+        let set = read(text.as_bytes()).unwrap();
+        for (number, wanted) in [
+            (0, "line 7, column 14, mirror.Operators[0].catalog: "),
+            (1, "line 11, column 14, mirror.Operators[1].Catalog: "),
+            (2, ""),
+        ] {
+            assert_eq!(set.catalog_place(number).to_string(), wanted);
+        }
+        let error = set.check_as_one([0, 1]).unwrap_err().to_string();
+        let wanted = "line 10, column 38, mirror.Operators[1].packages[1].name: the package";
+        assert!(error.starts_with(wanted), "{error}");
+        assert!(error.contains("selected from two catalogs"), "{error}");
+        for alone in [0, 1] {
+            set.check_as_one([alone]).unwrap();
+        }
     }
 
     #[test]

@@ -37,7 +37,12 @@ fn the_ci_script_can_be_read_by_bash() {
     if skip_without("bash") {
         return;
     }
-    for script in [".ci/run", ".ci/first-command", ".ci/newcomer"] {
+    for script in [
+        ".ci/run",
+        ".ci/first-command",
+        ".ci/newcomer",
+        ".ci/next-debian",
+    ] {
         let status = Command::new("bash")
             .arg("-n")
             .arg(root().join(script))

@@ -1,5 +1,6 @@
 //! What lies around the code agrees with it and with itself.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -94,16 +95,6 @@ fn everyone_builds_with_the_same_compiler() {
 
 #[test]
 fn the_oldest_rust_is_the_one_that_the_dependencies_need() {
-    let cargo = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO"))
-            .args(arguments)
-            .current_dir(root())
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "cargo {arguments:?}: {errors}");
-        String::from_utf8(output.stdout).unwrap()
-    };
     let version = cargo(&["--version", "--verbose"]);
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     // What only other systems need was not fetched for this build.
@@ -131,6 +122,61 @@ fn the_oldest_rust_is_the_one_that_the_dependencies_need() {
         needed.1,
         needed.0
     );
+}
+
+#[test]
+fn a_package_has_every_file_that_its_code_is_made_of() {
+    for (package, folder) in [
+        ("almanac", root()),
+        ("fbc", root().join("crates/fbc")),
+        ("images", root().join("crates/images")),
+    ] {
+        let folder = folder.canonicalize().unwrap();
+        let listed = cargo(&[
+            "package",
+            "--list",
+            "--allow-dirty",
+            "--offline",
+            "--package",
+            package,
+        ]);
+        let listed: BTreeSet<&Path> = listed.lines().map(Path::new).collect();
+        let check = |file: &Path| {
+            let file = file.canonicalize().unwrap();
+            let name = file.strip_prefix(&folder).unwrap();
+            assert!(listed.contains(name), "{package} lacks {}", name.display());
+        };
+        let parts = ["src", "build"].into_iter();
+        for file in parts.flat_map(|part| files(&folder.join(part))) {
+            if file.extension().is_none_or(|ending| ending != "rs") {
+                continue;
+            }
+            check(&file);
+            let text = fs::read_to_string(&file).unwrap();
+            for call in ["include_str!(\"", "include_bytes!(\""] {
+                for rest in text.split(call).skip(1) {
+                    let (name, _) = rest.split_once('"').unwrap();
+                    check(&file.parent().unwrap().join(name));
+                }
+            }
+        }
+    }
+}
+
+/// All files below a folder; none if there is no such folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+    }
+    files
 }
 
 /// The first two numbers of a version.
@@ -176,6 +222,18 @@ fn the_program_of_the_image_is_stripped_and_its_debug_information_is_kept() {
     assert!(sections(&debug).contains(".debug_line"));
     let version = Command::new(&stripped).arg("--version").output().unwrap();
     assert!(version.status.success(), "{version:?}");
+}
+
+/// What a command of cargo prints.
+fn cargo(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo {arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// `rust-version` of the workspace.

@@ -56,13 +56,6 @@ pub(super) struct Arguments {
     pub(super) as_opm: bool,
 }
 
-impl Arguments {
-    /// Accepts any certificate of registries, and plain http.
-    pub(super) fn accept_any_certificate(&mut self) {
-        self.query.accept_any_certificate();
-    }
-}
-
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum What {
     /// Packages with their default channel

@@ -29,6 +29,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     input: InputArguments,
 
+    /// Further catalogs, printed behind the first
+    #[arg(value_name = "SOURCE")]
+    more: Vec<String>,
+
     /// The output format
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT", help_heading = NO_HEADING)]
     output: Output,
@@ -41,9 +45,6 @@ pub(super) struct Arguments {
     #[arg(skip)]
     pub(super) as_opm: bool,
 
-    /// Further sources, as opm takes them.
-    #[arg(skip)]
-    pub(super) more: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -74,11 +75,6 @@ struct Selection {
 }
 
 impl Arguments {
-    /// Accepts any certificate of registries, and plain http.
-    pub(super) fn accept_any_certificate(&mut self) {
-        self.input.accept_any_certificate();
-    }
-
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         let catalogs = self.input.load_with(&self.more, environment)?;
         let mut selection = Selection {

@@ -97,8 +97,8 @@ pub(super) struct ReadingArguments {
     #[command(flatten)]
     registries: RegistrySettings,
 
-    /// Whether every registry may show any certificate, or none; as opm has it.
-    #[arg(skip)]
+    /// Every registry may show any certificate, or none; for `opm --skip-tls`
+    #[arg(long, hide = true)]
     any_certificate: bool,
 
     #[command(flatten)]
@@ -146,14 +146,7 @@ impl PairArguments {
                 "only one of both can be standard input"
             )));
         }
-        let file = inputs.iter().find_map(Input::config_file);
-        let options = self.reading.open(file, environment)?;
-        if inputs
-            .iter()
-            .any(|input| matches!(input.source(), Some(Source::Image(_))))
-        {
-            environment.proxies().map_err(Failure::usage)?.log();
-        }
+        let options = self.reading.open_for(&inputs, environment)?;
         let [from, to] = inputs.map(|input| Catalog::load(input, &options));
         Ok([from?, to?])
     }
@@ -169,11 +162,6 @@ impl InputArguments {
         }
     }
 
-    /// Accepts any certificate of registries, and plain http.
-    pub(super) fn accept_any_certificate(&mut self) {
-        self.reading.accept_any_certificate();
-    }
-
     /// Starts the log and loads the files of the catalog.
     pub(super) fn load(self, environment: &Environment) -> Result<Catalog, Failure> {
         let (input, options) = self.open(environment)?;
@@ -186,12 +174,11 @@ impl InputArguments {
         others: &[String],
         environment: &Environment,
     ) -> Result<Vec<Catalog>, Failure> {
-        let others = others
-            .iter()
-            .map(|text| self.source.input(text, environment));
-        let others = others.collect::<Result<Vec<Input>, Failure>>()?;
-        let (first, options) = self.open(environment)?;
-        let inputs = [first].into_iter().chain(others);
+        let texts = [&self.input].into_iter().chain(others);
+        let inputs = texts.map(|text| self.source.input(text, environment));
+        let inputs = inputs.collect::<Result<Vec<Input>, Failure>>()?;
+        let options = self.reading.open_for(&inputs, environment)?;
+        let inputs = inputs.into_iter();
         inputs.map(|input| Catalog::load(input, &options)).collect()
     }
 
@@ -208,12 +195,8 @@ impl InputArguments {
 
     fn open(self, environment: &Environment) -> Result<(Input, Options), Failure> {
         let input = self.source.input(&self.input, environment)?;
-        let proxies = match input.source() {
-            Some(Source::Image(_)) => environment.proxies().map_err(Failure::usage)?,
-            _ => Proxies::default(),
-        };
-        let options = self.reading.open(input.config_file(), environment)?;
-        proxies.log();
+        let inputs = std::slice::from_ref(&input);
+        let options = self.reading.open_for(inputs, environment)?;
         Ok((input, options))
     }
 }
@@ -279,9 +262,17 @@ fn resolve(
 }
 
 impl ReadingArguments {
-    /// Accepts any certificate of registries, and plain http.
-    pub(super) fn accept_any_certificate(&mut self) {
-        self.any_certificate = true;
+    /// Starts the log, and returns the options for reading these catalogs.
+    fn open_for(self, inputs: &[Input], environment: &Environment) -> Result<Options, Failure> {
+        let is_image = |input: &Input| matches!(input.source(), Some(Source::Image(_)));
+        let proxies = if inputs.iter().any(is_image) {
+            environment.proxies().map_err(Failure::usage)?
+        } else {
+            Proxies::default()
+        };
+        let options = self.open(inputs.iter().find_map(Input::config_file), environment)?;
+        proxies.log();
+        Ok(options)
     }
 
     /// Starts the log, and returns the options for reading catalogs. Those about

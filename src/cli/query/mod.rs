@@ -102,11 +102,6 @@ impl QueryArguments {
         Ok(InputArguments::new(source, self.source, self.reading))
     }
 
-    /// Accepts any certificate of registries, and plain http.
-    pub(super) fn accept_any_certificate(&mut self) {
-        self.reading.accept_any_certificate();
-    }
-
     /// Whether all catalogs of a server are asked about.
     pub(super) fn is_across(&self) -> Result<bool, Failure> {
         let Some(server) = &self.server else {

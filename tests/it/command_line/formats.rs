@@ -55,6 +55,20 @@ fn every_list_has_every_format() {
 }
 
 #[test]
+fn several_catalogs_are_rendered_in_the_order_of_the_arguments() {
+    let [ferry, lantern] = ["ferry", "lantern"].map(|name| format!("{SAMPLE}/{name}-operator"));
+    let render = |sources: &str| printed(&format!("render {sources}"));
+    for (one, other) in [(&ferry, &lantern), (&lantern, &ferry)] {
+        let both = render(&format!("{one} {other}"));
+        assert_eq!(both, render(one) + &render(other));
+    }
+    let array = render(&format!("{ferry} {lantern} --output json"));
+    let array: Vec<Value> = serde_json::from_str(&array).unwrap();
+    let lines = render(&ferry) + &render(&lantern);
+    assert_eq!(array.len(), lines.lines().count());
+}
+
+#[test]
 fn equal_catalogs_have_no_changes() {
     let diff = format!("diff {SAMPLE} {SAMPLE}");
     for (format, written) in [("text", ""), ("jsonl", ""), ("name", "")] {

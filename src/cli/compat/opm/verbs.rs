@@ -214,13 +214,9 @@ pub(crate) fn render(
         "yaml" => "yaml",
         other => return Err(unknown_format(other)),
     };
-    let sources: Vec<String> = arguments.sources.iter().map(|text| input(text)).collect();
-    let (first, more) = sources
-        .split_first()
-        .context("there is no source")
-        .map_err(Failure::run)?;
-    let words = ["render", first, "--output", format];
-    as_almanac(words.map(str::to_owned), more, pull, environment)
+    let words = ["render", "--output", format].map(str::to_owned);
+    let sources = arguments.sources.iter().map(|text| input(text));
+    as_almanac(words.into_iter().chain(sources), pull, environment)
 }
 
 /// `opm alpha list`.
@@ -234,7 +230,7 @@ pub(crate) fn alpha(
     if let (Some("list"), Some(what), Some(source)) = (rest.next(), rest.next(), rest.next()) {
         let list = ["list", what, &input(source)].map(str::to_owned);
         let list = list.into_iter().chain(rest.map(str::to_owned));
-        return as_almanac(list, &[], pull, environment);
+        return as_almanac(list, pull, environment);
     }
     let words = ["alpha".to_owned()].into_iter().chain(words);
     Err(unknown(&words.map(OsString::from).collect::<Vec<_>>()))
@@ -260,35 +256,24 @@ fn input(source: &str) -> String {
     }
 }
 
-/// Runs a command of almanac, `render` for more sources. The exit code of every failure
-/// is 1.
+/// Runs a command of almanac. The exit code of every failure is 1.
 fn as_almanac(
     words: impl IntoIterator<Item = String>,
-    more: &[String],
     pull: PullFlags,
     environment: &Environment,
 ) -> Result<ExitCode, Failure> {
-    let any_certificate = pull.accept_any_certificate()?;
+    let any_certificate = pull.accept_any_certificate()?.then_some("--any-certificate");
     // opm follows links wherever they lead.
-    let links = "--link-folder=/".to_owned();
-    let words = ["almanac".to_owned()]
-        .into_iter()
-        .chain(words)
-        .chain([links]);
+    let flags = ["--link-folder=/"].into_iter().chain(any_certificate);
+    let words = ["almanac".to_owned()].into_iter().chain(words);
+    let words = words.chain(flags.map(str::to_owned));
     let done = match Equivalent::try_parse_from(words).map_err(Failure::run)? {
         Equivalent::Render(mut arguments) => {
             arguments.as_opm = true;
-            arguments.more = more.to_vec();
-            if any_certificate {
-                arguments.accept_any_certificate();
-            }
             arguments.run(environment)
         }
         Equivalent::List(mut arguments) => {
             arguments.as_opm = true;
-            if any_certificate {
-                arguments.accept_any_certificate();
-            }
             arguments.run(environment)
         }
     };

@@ -68,7 +68,7 @@ impl Repairer {
                                 self.read_source();
                             }
                             tries.unread += 1;
-                            // At last, what can be read has to do.
+                            // After so many tries, the repair uses the readable files.
                             if !tries.unread.is_multiple_of(REREADS) {
                                 return Some(REREAD);
                             }

@@ -51,7 +51,7 @@ struct Stored {
 pub(super) struct Following {
     pub(super) objects: watch::Receiver<Option<Objects>>,
     pub(super) announcer: Arc<Announcer>,
-    /// Told which catalogs the cluster sets unavailable.
+    /// Receives the catalogs that the cluster sets unavailable.
     pub(super) catalogs: Catalogs,
     /// Whether almanac resolves the catalogs itself now, if it ever does.
     pub(super) resolves: Option<watch::Receiver<bool>>,

@@ -196,7 +196,7 @@ async fn deliver(sending: &mut Sending, delivery: &Delivery) -> &'static str {
         let (name, url) = (&webhook.name, &webhook.url);
         // New settings may exclude the catalog, and name another receiver.
         if !webhook.still_wants(delivery) {
-            tracing::info!(webhook = %name, %catalog, %event, "the webhook no longer wants the event");
+            tracing::info!(webhook = %name, %catalog, %event, "the webhook is no longer configured for the event");
             return "dropped";
         }
         if !queue.holds(delivery) {

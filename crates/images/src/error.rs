@@ -59,9 +59,9 @@ pub enum Error {
         /// The problem.
         problem: String,
     },
-    /// A proxy that wants a user and password.
+    /// A proxy that requires a user and password.
     #[error(
-        "{reference}: {url}: the proxy wants a user and password (407): write the variable of the \
+        "{reference}: {url}: the proxy requires a user and password (407): write the variable of the \
          proxy as http://USER:PASSWORD@HOST:PORT"
     )]
     Proxy {
@@ -294,7 +294,7 @@ pub enum Login {
     /// The registry named no way to log in, so those that are configured were not
     /// sent.
     NotAsked,
-    /// The registry wants a user and password. A token is configured.
+    /// The registry requires a user and password. A token is configured.
     OnlyToken,
     /// The response is of a host that the registry leads to, which gets none.
     OtherHost,
@@ -489,7 +489,7 @@ fn status_note(
             "the registry did not say how to log in; credentials were not sent"
         }
         (StatusCode::UNAUTHORIZED, Login::OnlyToken) => {
-            "it wants a user and password; only a token is configured for it"
+            "it requires a user and password; only a token is configured for it"
         }
         (StatusCode::UNAUTHORIZED, Login::OtherHost) => {
             "a host that the registry leads to gets no credentials"
@@ -541,7 +541,7 @@ fn tls_problem(error: &(dyn std::error::Error + 'static)) -> Option<String> {
             "it does not speak TLS (a registry without TLS must be named as insecure)".to_owned()
         }
         rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
-            "it wants a client certificate: certs.d/HOST[:PORT] takes NAME.cert with NAME.key"
+            "it requires a client certificate: certs.d/HOST[:PORT] takes NAME.cert with NAME.key"
                 .to_owned()
         }
         rustls::Error::AlertReceived(
@@ -617,7 +617,7 @@ mod tests {
         for (problem, said) in [
             (
                 rustls::Error::AlertReceived(AlertDescription::CertificateRequired),
-                "it wants a client certificate",
+                "it requires a client certificate",
             ),
             (
                 rustls::Error::AlertReceived(AlertDescription::UnknownCA),

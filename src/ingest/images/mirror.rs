@@ -1,6 +1,6 @@
 //! Mirroring the image of a source: every platform, and all attachments. Attestations
-//! and attachments that the source names and does not have are left out: nobody needs
-//! them to run the image.
+//! and attachments that the source names and does not have are left out: a cluster runs
+//! the image without them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -121,7 +121,7 @@ struct Walk<'a> {
     manifests: Vec<ImageManifest>,
     blobs: Vec<ImageBlob>,
     pins: Vec<BlobPin>,
-    /// Manifests that nobody needs, and that are not there.
+    /// Optional manifests that the source does not have.
     left_out: Vec<Digest>,
 }
 
@@ -129,7 +129,7 @@ struct Walk<'a> {
 struct Waiting {
     digest: Digest,
     depth: usize,
-    /// Whether nobody needs it to run the image.
+    /// Whether the image runs without it.
     optional: bool,
 }
 

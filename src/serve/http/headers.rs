@@ -19,7 +19,7 @@ pub(super) fn no_sniffing(headers: &mut HeaderMap) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-/// Tells caches that the response depends on `Accept`, once.
+/// Marks the response as dependent on `Accept`, once.
 pub(super) fn vary_by_accept(headers: &mut HeaderMap) {
     let accept = HeaderValue::from_static("Accept");
     if !headers.get_all(VARY).iter().any(|value| *value == accept) {
@@ -27,8 +27,8 @@ pub(super) fn vary_by_accept(headers: &mut HeaderMap) {
     }
 }
 
-/// Tells caches that the response names the address under which it was asked for, unless
-/// the configuration has that.
+/// Marks the response as dependent on the address of the request, unless the configuration
+/// has that address.
 pub(super) fn vary_by_host(headers: &mut HeaderMap, options: &PageOptions) {
     if options.url.is_none() {
         headers.append(VARY, HeaderValue::from_static("Host, X-Forwarded-Proto"));

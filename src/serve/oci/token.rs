@@ -72,7 +72,7 @@ impl Signer {
     /// A signer with a new key; `None` if the system has no random numbers.
     pub(super) fn new() -> Option<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
-        // It stays the same, so nobody needs the sender.
+        // The key stays the same, so the sender is dropped.
         let (_, keys) = watch::channel(Arc::new(TokenKeys(vec![key.ok()?])));
         Some(Self(keys))
     }

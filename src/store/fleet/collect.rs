@@ -51,7 +51,7 @@ const STEPS: [(&str, &str); 10] = [
            AND g.track NOT IN (SELECT id FROM old)",
     ),
     (
-        "forget catalogs that nobody wants",
+        "forget unwanted catalogs",
         "DELETE FROM tracks WHERE wanted < clock_timestamp() - interval '1 day'",
     ),
     // A pull that began before may still go on, and a replica may lag.

@@ -103,17 +103,17 @@ pub struct Place {
 /// The mistake in a file.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageSetProblem {
-    /// It is no YAML.
-    #[error("it is no YAML: {0}")]
+    /// It is not YAML.
+    #[error("not YAML: {0}")]
     Yaml(String),
     /// There is no document in it.
     #[error("the file is empty; write kind: {KIND} and apiVersion: {VERSION}")]
     Empty,
     /// A value of another type; the second text is the remedy.
-    #[error("it is no {KIND}: this must be {0}{1}")]
+    #[error("not an {KIND}: the value must be {0}{1}")]
     Type(&'static str, &'static str),
     /// A key that nobody knows; the second text proposes a known one.
-    #[error("it is no {KIND}: the key {key} is not known{1}", key = quoted(.0))]
+    #[error("an {KIND} has no key {key}{1}", key = quoted(.0))]
     UnknownKey(String, String),
     /// A key that stands twice; the number is the line of the first.
     #[error("the key {key} stands in line {1} already; keep one of them", key = quoted(.0))]
@@ -122,7 +122,7 @@ pub enum ImageSetProblem {
     #[error("it is {found}; write kind: {KIND} and apiVersion: {VERSION}", found = quoted(.0))]
     Version(String),
     /// There is nothing to select.
-    #[error("it has no mirror.operators; add a catalog there")]
+    #[error("no catalog to select from; add one to mirror.operators")]
     NoOperators,
     /// A catalog without a name.
     #[error("one of its mirror.operators names no catalog; write catalog: IMAGE")]
@@ -587,22 +587,23 @@ mod tests {
         for (text, wanted) in [
             (
                 format!("{HEAD}mirror:\n  operators: 7\n"),
-                "line 4, column 14, mirror.operators: it is no ImageSetConfiguration: this must \
+                "line 4, column 14, mirror.operators: not an ImageSetConfiguration: the value must \
                  be a list; begin each item with a dash",
             ),
             (
                 format!("{HEAD}mirror: [x]\n"),
-                "line 3, column 9, mirror: it is no ImageSetConfiguration: this must be an object",
+                "line 3, column 9, mirror: not an ImageSetConfiguration: the value must be an \
+                 object",
             ),
             (
                 catalog("    package: []\n"),
-                "line 8, column 14, mirror.operators[0].package: it is no ImageSetConfiguration: \
-                 the key \"package\" is not known; did you mean \"packages\"?",
+                "line 8, column 14, mirror.operators[0].package: an ImageSetConfiguration has no \
+                 key \"package\"; did you mean \"packages\"?",
             ),
             (
                 catalog("    packages:\n    - name: a\n      minVersion: 4.10\n"),
-                "line 10, column 19, mirror.operators[0].packages[0].minVersion: it is no \
-                 ImageSetConfiguration: this must be text; write versions and names in quotes",
+                "line 10, column 19, mirror.operators[0].packages[0].minVersion: not an \
+                 ImageSetConfiguration: the value must be text; write versions and names in quotes",
             ),
             (
                 catalog("    packages:\n    - name: a\n      maxVersion: latest\n"),
@@ -618,9 +619,9 @@ mod tests {
             ),
             (
                 catalog("    full: yes please\n"),
-                "line 8, column 11, mirror.operators[0].full: it is no ImageSetConfiguration: this",
+                "line 8, column 11, mirror.operators[0].full: not an ImageSetConfiguration: the value",
             ),
-            (catalog("    x: [\n"), "line 8, column 9: it is no YAML: "),
+            (catalog("    x: [\n"), "line 8, column 9: not YAML: "),
             (
                 format!("{HEAD}kind: x\n{CATALOG}"),
                 "line 3, column 1, kind: the key \"kind\" stands in line 1 already",
@@ -664,7 +665,7 @@ mod tests {
         }
         for text in ["mirror:\n", "mirror:\n  operators:\n"] {
             let error = refused(&format!("{HEAD}{text}"));
-            assert!(error.contains("mirror.operators: it has no"), "{error}");
+            assert!(error.contains("mirror.operators: no catalog"), "{error}");
         }
     }
 
@@ -774,8 +775,8 @@ mod tests {
         for (text, wanted) in [
             (String::new(), "write kind"),
             ("a: 1".into(), "write kind"),
-            ("- a".into(), "no ImageSetConfiguration"),
-            ("a: [".into(), "no YAML"),
+            ("- a".into(), "not an ImageSetConfiguration"),
+            ("a: [".into(), "not YAML"),
             (HEAD.replace("v2alpha1", "v1alpha2"), "write kind"),
             (HEAD.to_owned(), "mirror.operators"),
             (

@@ -44,7 +44,6 @@ pub(super) struct Arguments {
     /// Whether the related images of bundles are sorted, as by opm.
     #[arg(skip)]
     pub(super) as_opm: bool,
-
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -112,7 +112,9 @@ async fn prepare(path: &Path, connection: &mut SqliteConnection) -> Result<(), S
             }
         }
         // A read error is not damage. What needs the page tries again.
-        Err(error) if error.is_of_disk() => tracing::warn!(%error, "the check of the database ended at a read error"),
+        Err(error) if error.is_of_disk() => {
+            tracing::warn!(%error, "the check of the database ended at a read error");
+        }
         Err(error) => return Err(error),
     }
     let migrator = migrations::migrator();

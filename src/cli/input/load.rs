@@ -26,7 +26,9 @@ impl Input {
         let unreadable = |error: anyhow::Error| self.unreadable(error);
         if let Self::Curated(path) = self {
             if request.is_whole() {
-                let read = read_set(path, false, &options.load).await.map_err(unreadable)?;
+                let read = read_set(path, false, &options.load)
+                    .await
+                    .map_err(unreadable)?;
                 return each(read, request.dependencies).map_err(Failure::run);
             }
             if request.dependencies {

@@ -735,10 +735,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                (
-                    "quay.io/a/b:v1".to_owned(),
-                    selection(false, vec![package])
-                ),
+                ("quay.io/a/b:v1".to_owned(), selection(false, vec![package])),
                 ("oci:///a".to_owned(), selection(true, Vec::new())),
             ]
         );

@@ -262,7 +262,9 @@ fn as_almanac(
     pull: PullFlags,
     environment: &Environment,
 ) -> Result<ExitCode, Failure> {
-    let any_certificate = pull.accept_any_certificate()?.then_some("--any-certificate");
+    let any_certificate = pull
+        .accept_any_certificate()?
+        .then_some("--any-certificate");
     // opm follows links wherever they lead.
     let flags = ["--link-folder=/"].into_iter().chain(any_certificate);
     let words = ["almanac".to_owned()].into_iter().chain(words);

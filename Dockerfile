@@ -14,7 +14,7 @@
 ARG OPM_IMAGE=quay.io/operator-framework/opm:latest
 
 # The compiler of rust-toolchain.toml.
-FROM rust:1.95.0-bookworm AS build
+FROM rust:1.94-bookworm AS build
 # The commit that `almanac version` shows: the repository is not copied.
 ARG COMMIT=
 WORKDIR /src

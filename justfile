@@ -19,7 +19,7 @@ lint:
 test NAME:
     cargo test --workspace {{NAME}}
 
-# Unit tests, and the integration tests of the main paths: under two minutes.
+# Unit tests, and the integration tests of the main paths.
 test-quick:
     cargo test --workspace --lib
     cargo test --test it -- {{quick}}

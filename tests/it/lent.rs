@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Read as _;
 use std::time::{Duration, Instant};
 
-use almanac::snapshot::{Query, Snapshot};
+use almanac::snapshot::{Comparing, Query, Snapshot};
 use almanac::store::Encoding;
 
 use crate::http::fruit;
@@ -17,8 +17,10 @@ use crate::support::in_store::InStore;
 /// content are the same.
 fn sent(snapshot: &std::sync::Arc<Snapshot>) -> BTreeMap<&'static str, Vec<u8>> {
     let selection = snapshot.clone().select(&Query::default());
-    let whole = |encoding| selection.whole(encoding).map(|it| it.parts.concat());
-    let segments = selection.segments();
+    let all = Comparing::All;
+    let whole = |encoding| selection.whole(encoding, all).unwrap();
+    let whole = |encoding| whole(encoding).map(|it| it.parts.concat());
+    let segments = selection.segments(all).unwrap();
     let forms = [
         (
             "metas.deflate",

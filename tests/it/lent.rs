@@ -86,6 +86,34 @@ async fn a_damaged_form_of_the_revision_before_is_found_and_sent_no_more() {
 }
 
 #[tokio::test]
+async fn a_form_is_sent_again_after_its_damaged_file_was_replaced_by_a_whole_one() {
+    for name in ["metas.deflate", "all.gz", "all.zst"] {
+        let place = InStore::new().await;
+        place.publish(&fruit()).await;
+        let encoding = place.encode();
+        place.until_encoded().await;
+        let (path, snapshot) = (place.file(name), place.snapshot());
+        let copy = path.with_extension("copy");
+        fs::copy(&path, &copy).unwrap();
+        flip(&path);
+        assert_eq!(sent(&snapshot).len(), 2, "{name}");
+        fs::rename(&copy, &path).unwrap();
+
+        let scrub = place.scrub();
+        let begun = Instant::now();
+        while sent(&snapshot).len() < 3 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{name}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(are_right(&snapshot, &sent(&snapshot)), "{name}");
+        // The files are not read again and again.
+        assert!(!snapshot.has_damage());
+        scrub.end().await;
+        encoding.end().await;
+    }
+}
+
+#[tokio::test]
 async fn undamaged_forms_of_the_revision_before_are_sent_until_others_are_made() {
     let (place, whole) = encoded().await;
     let scrub = place.scrub();

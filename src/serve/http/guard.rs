@@ -115,7 +115,8 @@ async fn guarded(
 /// What becomes of a request for a catalog. It is the same for a catalog that the client
 /// may not read and for one that does not exist.
 enum Decision {
-    /// The client may read the catalog, or its name is malformed.
+    /// The client may read the catalog or could until it was removed, or its name is
+    /// malformed.
     Pass,
     /// The client has proved something, so it gets the error of its route for an absent
     /// catalog: routes find only catalogs that their client may read.
@@ -132,7 +133,7 @@ impl Decision {
         let rules = access.rules();
         let credentials = reader.credentials();
         let exists = || catalogs.get(name).is_some() || catalogs.is_unavailable(name);
-        if rules.admit(name, credentials) && exists() {
+        if rules.admit(name, credentials) && (exists() || rules.was_open(name)) {
             Self::Pass
         } else if reader.is_known() {
             Self::Hide

@@ -39,16 +39,12 @@ pub(super) fn respond<B>(
     // Ranges are defined for GET alone (RFC 9110, section 14.2).
     let range = (ranges && !plain && *method == Method::GET).then(|| request_headers.get(RANGE));
     let range = range.flatten();
+    let asks = (range.is_some(), plain);
     let Chosen {
         form,
         validators,
         mut encoded,
-    } = form::choose(
-        selection,
-        request_headers,
-        (range.is_some(), plain),
-        comparing,
-    )?;
+    } = form::choose(selection, request_headers, asks, comparing)?;
     let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_LINES));
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));

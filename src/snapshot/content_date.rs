@@ -71,20 +71,19 @@ impl ContentDate {
     fn seconds_at(&self, now: SystemTime) -> u64 {
         let (shown, now) = (self.shown.load(Ordering::Relaxed), seconds(now));
         let latest = now.saturating_add(AHEAD);
-        let shown = if shown <= latest {
-            shown
-        } else {
-            let order = Ordering::Relaxed;
-            // Another thread may have been first.
-            let changed = self.shown.compare_exchange(shown, now, order, order);
-            changed.map_or_else(|other| other, |_| now)
-        };
-        // An earlier date is of a clock that was behind. Older content may have had a later one.
+        let mut date = if shown <= latest { shown } else { now };
         if self.stored <= latest {
-            shown.max(self.stored)
-        } else {
-            shown
+            // An earlier date is of a clock that was behind. Older content may have had a
+            // later one.
+            date = date.max(self.stored);
         }
+        if date == shown {
+            return date;
+        }
+        let order = Ordering::Relaxed;
+        // Another thread may have been first.
+        let changed = self.shown.compare_exchange(shown, date, order, order);
+        changed.map_or_else(|other| other, |_| date)
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::known::{Known, Variant};
+use crate::support::clock::Clock;
 use crate::support::faults::Faults as DiskErrors;
 use crate::support::h2::{self, Connection};
 use crate::support::program::{Program, Start};
@@ -58,10 +59,12 @@ pub(crate) enum Fault {
     RemovedFolder,
     /// A byte of a stored file that changes without a trace.
     FlippedByte,
+    /// A clock that is wrong for a while, and new content.
+    ClockJump,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Change,
         Self::Kill,
         Self::Restart,
@@ -73,6 +76,7 @@ impl Fault {
         Self::ReadErrors,
         Self::RemovedFolder,
         Self::FlippedByte,
+        Self::ClockJump,
     ];
 }
 
@@ -85,6 +89,8 @@ pub(crate) struct Faults {
     pub(crate) disk: Disk,
     /// Errors of the disk, where there is a compiler for them.
     pub(crate) errors: Option<DiskErrors>,
+    /// The clock of the program, where there is a library for it.
+    clock: Option<Clock>,
     random: fastrand::Rng,
     counts: BTreeMap<Fault, u64>,
     /// The most anonymous memory, in bytes.
@@ -112,13 +118,21 @@ impl Faults {
             sources.publish(catalog.name, catalog.next());
         }
         let errors = DiskErrors::compiled();
+        let clock = Clock::right();
         let start = Start::new(["serve", "--config"])
             .argument(sources.configuration())
             .argument("--data-dir={data}")
             .data(&disk.folder.path().join("data"));
-        let variables = errors.iter().flat_map(DiskErrors::variables);
+        let mut variables: BTreeMap<&str, String> = BTreeMap::new();
+        let of_errors = errors.iter().flat_map(DiskErrors::variables);
+        for (name, value) in of_errors.chain(clock.iter().flat_map(Clock::variables)) {
+            // Each has a library.
+            let known = variables.entry(name).or_default();
+            *known = format!("{known}:{value}").trim_start_matches(':').to_owned();
+        }
         let program = variables
-            .fold(start, |start, (name, value)| start.variable(name, &value))
+            .iter()
+            .fold(start, |start, (name, value)| start.variable(name, value))
             .start();
         let mut faults = Self {
             program,
@@ -127,6 +141,7 @@ impl Faults {
             sources,
             disk,
             errors,
+            clock,
             random: fastrand::Rng::with_seed(seed),
             counts: BTreeMap::new(),
             memory: 0,
@@ -144,9 +159,13 @@ impl Faults {
 
     /// Brings a fault about, and waits until all is well again.
     pub(crate) fn bring(&mut self, fault: Fault) {
-        let needs_disk = matches!(fault, Fault::FullDisk | Fault::FullStart);
-        let needs_errors = fault == Fault::ReadErrors;
-        if needs_disk && !self.disk.mounted || needs_errors && self.errors.is_none() {
+        let lacks = match fault {
+            Fault::FullDisk | Fault::FullStart => !self.disk.mounted,
+            Fault::ReadErrors => self.errors.is_none(),
+            Fault::ClockJump => self.clock.is_none(),
+            _ => false,
+        };
+        if lacks {
             return;
         }
         *self.counts.entry(fault).or_default() += 1;
@@ -199,6 +218,7 @@ impl Faults {
             Fault::ReadErrors => self.fail_reads(),
             Fault::RemovedFolder => self.remove_folder(),
             Fault::FlippedByte => self.flip(),
+            Fault::ClockJump => self.jump(),
         }
         self.wait_until_served();
         self.world.damage(false);
@@ -228,6 +248,9 @@ impl Faults {
         let mut notes = vec![format!("most anonymous memory: {} MiB", self.memory >> 20)];
         if !self.disk.mounted {
             notes.push("no full disk: a small disk cannot be mounted here".into());
+        }
+        if self.clock.is_none() {
+            notes.push("no clock that jumps: faketime is missing here".into());
         }
         if self.errors.is_none() {
             notes.push("no read errors: there is no compiler for them here".into());
@@ -265,6 +288,18 @@ impl Faults {
                 }
                 thread::sleep(Duration::from_millis(20));
             }
+        }
+    }
+
+    /// Sets the clock of the program to another year and back, with new content each time.
+    fn jump(&mut self) {
+        let years = ["-10y", "+10y"][self.random.usize(..2)];
+        for offset in [years, "+0"] {
+            let clocks = self.clock.iter();
+            clocks.for_each(|clock| clock.set(offset));
+            thread::sleep(DURATION);
+            self.publish();
+            self.wait_until_served();
         }
     }
 

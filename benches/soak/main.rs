@@ -5,7 +5,8 @@
 //! in an OCI layout, and a file. Clients ask over gRPC, HTTP and `/v2/`, and
 //! compare each answer with the known content. Meanwhile the bench kills the
 //! program in the middle of passes, restarts it, changes catalogs, floods the
-//! ports, takes the registry away, fills the disk and changes bytes of stored files.
+//! ports, takes the registry away, fills the disk, changes bytes of stored files and sets
+//! the clock to other years.
 //!
 //! ```text
 //! cargo bench --bench soak -- [--minutes N] [--seed N]

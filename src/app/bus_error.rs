@@ -1,7 +1,7 @@
-//! The end when a served file was cut. Files are mapped, and the system answers
-//! access beyond the end of a file that was cut afterwards with SIGBUS. The bytes
-//! are lost, so almanac says so and exits. The next start compares the lengths of
-//! all files and rebuilds the cut ones.
+//! The end when a served file cannot be read. Files are mapped, and the system answers
+//! access beyond the end of a file that was cut afterwards with SIGBUS, and access to a
+//! page that the disk cannot read. The bytes are missing, so almanac reports that and
+//! exits. The next start compares the lengths of all files and rebuilds the cut ones.
 #![expect(unsafe_code, reason = "only the C library sets a signal handler")]
 
 use std::{mem, ptr};
@@ -9,8 +9,8 @@ use std::{mem, ptr};
 /// The exit code: an input or output error, as in `sysexits.h`.
 const EXIT_CODE: libc::c_int = 74;
 
-const MESSAGE: &[u8] = b"error: a file in the data folder was cut while it was served (SIGBUS); \
-    almanac exits with code 74, and the next start repairs the file\n";
+const MESSAGE: &[u8] = b"error: a file in the data folder was cut, or the disk could not read it, \
+    while it was served (SIGBUS); almanac exits with code 74, and the next start verifies the file\n";
 
 /// Handles SIGBUS from now on.
 pub(super) fn install() {

@@ -9,7 +9,7 @@
 //! - `reload` applies a changed configuration.
 //! - `disk` waits for room, and notices that the data folder was removed.
 //! - `memory` returns free memory to the system.
-//! - `bus_error` ends almanac when a served file was cut.
+//! - `bus_error` ends almanac when a served file was cut or cannot be read.
 //! - `folder` serves a single folder that is not followed.
 
 mod admin;

@@ -18,7 +18,9 @@ use crate::ingest::repair::{Repairer, Tries};
 use crate::ingest::retry::sleep;
 use crate::snapshot::{ImagePublisher, Publisher, Snapshot};
 use crate::store::content::OpenBlob;
-use crate::store::{Encoding, FileSum, PIECES, RevisionId, Stamps, StoreError, until_damaged_use};
+use crate::store::{
+    Damage, Encoding, FileSum, PIECES, RevisionId, Stamps, StoreError, until_damaged_use,
+};
 use ::images::digest::Hasher;
 
 /// The time between two looks at sizes and dates.
@@ -128,6 +130,7 @@ impl Scrubber {
                     self.verify(&snapshot, true).await;
                     if snapshot.has_damage() && self.is_served(&snapshot) {
                         self.verify_lent(&snapshot).await;
+                        self.drop_unsendable(&snapshot).await;
                     }
                     if snapshot.is_damaged() && self.is_served(&snapshot) {
                         // The files are whole by now. They are opened again.
@@ -249,6 +252,26 @@ impl Scrubber {
         // A panic, which the hook has logged, says nothing about the files.
         for encoding in comparing.await.unwrap_or_default() {
             self.repairer.drop_lent(snapshot, encoding);
+        }
+    }
+
+    /// Drops the encodings whose maps were found damaged and whose files are whole by now:
+    /// the maps may be of other files. They are made again.
+    async fn drop_unsendable(&self, snapshot: &Arc<Snapshot>) {
+        let _removing = self.removing.lock().await;
+        for (encoding, is_own) in snapshot.damaged_encodings() {
+            if !is_own {
+                self.repairer.drop_lent(snapshot, encoding);
+                continue;
+            }
+            let name = encoding.file();
+            let damage = Damage {
+                path: name.into(),
+                reason: "the bytes that were to be sent are not those that were written".into(),
+            };
+            self.repairer
+                .drop_encoding(snapshot, encoding, name, &damage.into())
+                .await;
         }
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::snapshot::Snapshot;
 use crate::snapshot::encodings::Encodings;
+use crate::snapshot::{Comparing, Snapshot, TooManyToCompare};
 use crate::store::{EncodedFile, Encoding, KnownSegments, Revision, Segments, Store};
 
 impl Snapshot {
@@ -38,21 +38,34 @@ impl Snapshot {
         self.encodings.lock().lent()
     }
 
+    /// The encodings that were found damaged when they were to be sent, and whether each
+    /// was made of this snapshot.
+    pub fn damaged_encodings(&self) -> Vec<(Encoding, bool)> {
+        self.encodings.lock().damaged()
+    }
+
     /// Sends an encoding of an earlier snapshot no more: it is damaged.
     pub fn give_back(&self, encoding: Encoding) {
         self.encodings.lock().give_back(encoding);
     }
 
     /// All lines in an encoding, to send.
-    pub(super) fn sent(&self, encoding: Encoding) -> Option<Bytes> {
+    pub(super) fn sent(
+        &self,
+        encoding: Encoding,
+        comparing: Comparing,
+    ) -> Result<Option<Bytes>, TooManyToCompare> {
         let held = self.encodings.lock().of_whole(encoding);
-        held?.undamaged()
+        held.map_or(Ok(None), |held| held.undamaged(comparing))
     }
 
     /// The segments of its lines, to send.
-    pub(super) fn segments(&self) -> Option<Arc<Segments>> {
+    pub(super) fn segments(
+        &self,
+        comparing: Comparing,
+    ) -> Result<Option<Arc<Segments>>, TooManyToCompare> {
         let held = self.encodings.lock().segments();
-        held?.undamaged()
+        held.map_or(Ok(None), |held| held.undamaged(comparing))
     }
 
     /// Sends the encodings of an earlier snapshot with the same content until it has its

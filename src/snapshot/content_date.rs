@@ -1,8 +1,9 @@
 //! The date of a content for clients that compare dates.
 //!
-//! It is that of the revision. A clock that was wrong may have dated the revision far in the
+//! It is that of the revision. A clock that was ahead may have dated the revision far in the
 //! future; then it is the moment of the first question after the clock was corrected, so
-//! that clients see a date that stays and that is not later than their own clock.
+//! that clients see a date that stays and that is not later than their own clock. The same
+//! happens while a clock is behind; once it is right, the date of the revision is shown again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -69,13 +70,20 @@ impl ContentDate {
 
     fn seconds_at(&self, now: SystemTime) -> u64 {
         let (shown, now) = (self.shown.load(Ordering::Relaxed), seconds(now));
-        if shown <= now.saturating_add(AHEAD) {
-            return shown;
+        let latest = now.saturating_add(AHEAD);
+        let mut date = if shown <= latest { shown } else { now };
+        if self.stored <= latest {
+            // An earlier date is of a clock that was behind. Older content may have had a
+            // later one.
+            date = date.max(self.stored);
+        }
+        if date == shown {
+            return date;
         }
         let order = Ordering::Relaxed;
         // Another thread may have been first.
-        let changed = self.shown.compare_exchange(shown, now, order, order);
-        changed.map_or_else(|other| other, |_| now)
+        let changed = self.shown.compare_exchange(shown, date, order, order);
+        changed.map_or_else(|other| other, |_| date)
     }
 }
 
@@ -109,6 +117,35 @@ mod tests {
             let date = ContentDate::new(time(stored));
             assert_eq!(date.at(time(NOW)), time(stored).into());
         }
+    }
+
+    #[test]
+    fn the_date_of_the_revision_is_shown_again_once_a_clock_is_no_longer_behind() {
+        let stored = NOW - 10;
+        let date = ContentDate::new(time(stored));
+        let shown = |now| seconds(date.at(time(now)).shown);
+        // A node without a clock of its own begins in 1970.
+        assert_eq!([shown(5), shown(6)], [5, 5]);
+        assert_eq!([shown(NOW), shown(NOW + 1)], [stored, stored]);
+        // Set back once, and corrected.
+        assert_eq!(shown(NOW - 10 * AHEAD), NOW - 10 * AHEAD);
+        assert_eq!(shown(NOW), stored);
+    }
+
+    #[test]
+    fn content_that_comes_while_a_clock_is_behind_has_a_later_date_before_and_after() {
+        let before = ContentDate::new(time(NOW - 10));
+        let date = |of: &ContentDate, now| seconds(of.at(time(now)).shown);
+        assert_eq!(date(&before, 5), 5);
+        // The store gives other content a later date, whatever the clock is.
+        let next = ContentDate::new(time(NOW - 9));
+        next.follow(&before, time(6));
+        assert!(date(&next, 6) > date(&before, 6));
+        assert_eq!(date(&next, NOW), NOW - 9);
+        // The same content in another revision.
+        let same = ContentDate::new(time(NOW - 9));
+        same.follow(&next, time(NOW + 1));
+        assert_eq!(date(&same, NOW + 1), NOW - 9);
     }
 
     #[test]

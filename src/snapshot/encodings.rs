@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use crate::snapshot::comparing::{Comparing, TooManyToCompare};
 use crate::store::{EncodedFile, Encoding, FileSum, Segments};
 
 /// An encoding, its file, and whether it was made of this snapshot.
@@ -35,11 +36,13 @@ impl<T> Held<T> {
     }
 
     /// The encoding, unless its file is damaged. The first call compares that.
-    pub(super) fn undamaged(self) -> Option<T> {
+    pub(super) fn undamaged(self, comparing: Comparing) -> Result<Option<T>, TooManyToCompare> {
         let HeldFile { file, is_whole } = &*self.file;
-        is_whole
-            .get_or_init(|| file.is_sendable())
-            .then_some(self.value)
+        if is_whole.get().is_none() && !comparing.allows(file.bytes.len()) {
+            return Err(TooManyToCompare);
+        }
+        let is_whole = is_whole.get_or_init(|| file.is_sendable());
+        Ok(is_whole.then_some(self.value))
     }
 
     fn has_damage(&self) -> bool {
@@ -80,21 +83,21 @@ impl Encodings {
         self.segments.clone()
     }
 
-    /// Whether a file was found damaged when it was to be sent.
-    pub(super) fn have_damage(&self) -> bool {
-        self.segments.as_ref().is_some_and(Held::has_damage)
-            || self.gzip.as_ref().is_some_and(Held::has_damage)
-            || self.zstd.as_ref().is_some_and(Held::has_damage)
-    }
-
-    /// Whether all files were compared with their sums.
-    pub(super) fn are_compared(&self) -> bool {
-        fn is_compared<T>(held: &Held<T>) -> bool {
-            held.file.is_whole.get().is_some()
+    /// The encodings whose files were found damaged when they were to be sent, and whether
+    /// each was made of this snapshot.
+    pub(super) fn damaged(&self) -> Vec<(Encoding, bool)> {
+        fn damaged<T>(held: Option<&Held<T>>) -> Option<bool> {
+            held.filter(|held| held.has_damage())
+                .map(|held| held.is_own)
         }
-        self.segments.as_ref().is_none_or(is_compared)
-            && self.gzip.as_ref().is_none_or(is_compared)
-            && self.zstd.as_ref().is_none_or(is_compared)
+        let all = [
+            (Encoding::Segments, damaged(self.segments.as_ref())),
+            (Encoding::Gzip, damaged(self.gzip.as_ref())),
+            (Encoding::Zstd, damaged(self.zstd.as_ref())),
+        ];
+        let all = all.into_iter();
+        all.filter_map(|(encoding, is_own)| Some((encoding, is_own?)))
+            .collect()
     }
 
     /// Sets an own encoding of the whole, or removes what there is.

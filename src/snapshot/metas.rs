@@ -5,19 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::snapshot::Snapshot;
 use crate::snapshot::encoded::{Encoded, Gathered};
 use crate::snapshot::meta_lookup::{Of, Runs, part};
 use crate::snapshot::slices::position;
+use crate::snapshot::{Comparing, Snapshot, TooManyToCompare};
 use crate::store::{Encoding, SEGMENTS_END, Segments};
 use ::images::digest::{Digest, Hasher};
 
 /// How a gzip member begins (RFC 1952): deflate, no flags, no time, fastest,
 /// unknown system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
-
-/// Bytes of lines that are compared with their sums in no time.
-const LARGE: u64 = 4 << 20;
 
 /// A selection of metas. All given fields must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,12 +159,6 @@ impl Selection {
         })
     }
 
-    /// Whether many of its bytes have yet to be compared with their sums: that takes a
-    /// thread for blocking work.
-    pub fn is_slow(&self) -> bool {
-        self.length() > LARGE && !self.snapshot.has_compared_lines()
-    }
-
     fn runs(&self) -> &[(u32, u32)] {
         &self.runs.each
     }
@@ -180,8 +171,14 @@ impl Selection {
     }
 
     /// The segments of the snapshot's lines, if they were made.
-    pub fn segments(&self) -> Option<Arc<Segments>> {
-        self.snapshot.segments()
+    ///
+    /// # Errors
+    /// When too much has to be compared first; so do the other forms.
+    pub fn segments(
+        &self,
+        comparing: Comparing,
+    ) -> Result<Option<Arc<Segments>>, TooManyToCompare> {
+        self.snapshot.segments(comparing)
     }
 
     /// Bytes of the lines as one gzip member of these segments.
@@ -203,16 +200,18 @@ impl Selection {
     }
 
     /// The lines as they are.
-    pub fn identity(&self) -> Encoded {
+    pub fn identity(&self, comparing: Comparing) -> Result<Encoded, TooManyToCompare> {
         let snapshot = &self.snapshot;
         let mut gathered = Gathered::default();
+        let mut most = comparing.blocks();
         for range in self.ranges(&snapshot.meta_lookup.lines) {
+            let is_whole = snapshot.metas.is_whole_within(&range, &mut most);
             // What is damaged is left out, and so the whole answer is not sent.
-            if snapshot.metas.is_whole_in(&range) {
+            if is_whole.ok_or(TooManyToCompare)? {
                 gathered.add(snapshot.metas.unchecked(), range);
             }
         }
-        gathered.finish()
+        Ok(gathered.finish())
     }
 
     /// The lines as one gzip member, put together from these segments.
@@ -248,13 +247,20 @@ impl Selection {
     }
 
     /// All lines in an encoding, if all are selected and there is the encoding.
-    pub fn whole(&self, encoding: Encoding) -> Option<Encoded> {
+    pub fn whole(
+        &self,
+        encoding: Encoding,
+        comparing: Comparing,
+    ) -> Result<Option<Encoded>, TooManyToCompare> {
         if self.runs() != [(0, self.snapshot.meta_count())] {
-            return None;
+            return Ok(None);
         }
-        let mut encoded = Encoded::default();
-        encoded.push(self.snapshot.sent(encoding)?);
-        Some(encoded)
+        let sent = self.snapshot.sent(encoding, comparing)?;
+        Ok(sent.map(|bytes| {
+            let mut encoded = Encoded::default();
+            encoded.push(bytes);
+            encoded
+        }))
     }
 
     fn ranges<'a>(

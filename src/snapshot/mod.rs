@@ -4,13 +4,14 @@
 //! mapped from disk. `metas` selects canonical metas for HTTP, `queries` finds
 //! the stored answers about packages, `dependents` the packages that depend on them, `icons` their icons, `grpc` answers the
 //! calls of the gRPC API, `graphql` those of the GraphQL API. `files` gives its lines to a selection and as files,
-//! `content_date` gives its date, `groups` what is compressed together, `compressed` the compressed forms, `images` the image that clients pull. `catalog`, `catalogs` and `images`
+//! `content_date` gives its date, `groups` what is compressed together, `compressed` the compressed forms, `comparing` limits how much is compared for an answer, `images` the image that clients pull. `catalog`, `catalogs` and `images`
 //! hand what ingest publishes to serve, `announced` what a cluster announces.
 
 mod announced;
 mod attempt;
 mod catalog;
 mod catalogs;
+mod comparing;
 mod compressed;
 mod content_date;
 mod dependents;
@@ -40,6 +41,7 @@ pub use announced::{Announced, AnnouncedBy, Announcements};
 pub use attempt::AttemptFailure;
 pub use catalog::{Catalog, Damaged, Publisher, Repair, Routing, Stale, State, Status};
 pub use catalogs::{Catalogs, CatalogsPublisher};
+pub use comparing::{Comparing, TooManyToCompare};
 pub use content_date::Modified;
 pub use encoded::Encoded;
 pub use fleet_status::{FIRST_ANSWER, FleetStatus};

@@ -136,17 +136,17 @@ impl Snapshot {
 
     /// Whether a part was found damaged when it was to be used, an encoding included.
     pub fn has_damage(&self) -> bool {
-        self.is_damaged() || self.encodings.lock().have_damage()
+        self.is_damaged() || !self.damaged_encodings().is_empty()
     }
 
-    /// Whether its messages were all compared with their sums, so that none takes time.
-    pub fn has_compared_messages(&self) -> bool {
-        self.messages.is_compared()
+    /// Whether any of its messages can be compared with their sums in no time.
+    pub fn has_quick_messages(&self) -> bool {
+        self.messages.is_quick()
     }
 
-    /// The same of its lines, in all encodings.
-    pub fn has_compared_lines(&self) -> bool {
-        self.metas.is_compared() && self.encodings.lock().are_compared()
+    /// The same of stored answers about packages.
+    pub fn has_quick_answers(&self) -> bool {
+        self.queries.is_quick()
     }
 
     pub(super) fn mark_damaged(&self) {

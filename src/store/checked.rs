@@ -10,6 +10,11 @@ use tokio::sync::Notify;
 use crate::store::revision::FileSum;
 use crate::store::summing::BLOCK;
 
+/// Blocks that are compared in no time.
+pub const QUICK_BLOCKS: usize = 4;
+/// Their bytes.
+pub const QUICK_BYTES: usize = QUICK_BLOCKS * BLOCK;
+
 /// Damage that was found in this process when bytes were to be used.
 static REPORTS: Reports = Reports::new();
 
@@ -104,6 +109,11 @@ impl CheckedFile {
         self.0.left.load(Ordering::Acquire) == 0
     }
 
+    /// Whether the blocks that were not compared take no time, all together.
+    pub fn is_quick(&self) -> bool {
+        self.0.left.load(Ordering::Acquire) <= QUICK_BLOCKS
+    }
+
     /// Whether a block was found damaged.
     pub fn is_damaged(&self) -> bool {
         self.0.damaged.load(Ordering::Relaxed)
@@ -126,10 +136,31 @@ impl CheckedFile {
     /// Whether the bytes of a range are what was written. Only the first look at a block
     /// takes time.
     pub fn is_whole_in(&self, range: &Range<usize>) -> bool {
+        let mut most = usize::MAX;
+        self.is_whole_within(range, &mut most) == Some(true)
+    }
+
+    /// The same, unless that takes a comparison of more blocks than `most`, which counts
+    /// down.
+    pub fn is_whole_within(&self, range: &Range<usize>, most: &mut usize) -> Option<bool> {
         if self.is_compared() || range.is_empty() {
-            return true;
+            return Some(true);
         }
-        (range.start / BLOCK..=(range.end - 1) / BLOCK).all(|block| self.is_whole_at(block))
+        for block in range.start / BLOCK..=(range.end - 1) / BLOCK {
+            if !self.was_compared(block) {
+                *most = most.checked_sub(1)?;
+                if !self.is_whole_at(block) {
+                    return Some(false);
+                }
+            }
+        }
+        Some(true)
+    }
+
+    fn was_compared(&self, block: usize) -> bool {
+        let compared = self.0.compared.get(block / 64);
+        let bit = 1 << (block % 64);
+        compared.is_some_and(|compared| compared.load(Ordering::Acquire) & bit != 0)
     }
 
     fn is_whole_at(&self, block: usize) -> bool {
@@ -139,9 +170,6 @@ impl CheckedFile {
             return false;
         };
         let bit = 1 << (block % 64);
-        if compared.load(Ordering::Acquire) & bit != 0 {
-            return true;
-        }
         let end = file.bytes.len().min((block + 1) * BLOCK);
         let bytes = file.bytes.get(block * BLOCK..end);
         if bytes.map(crc32fast::hash) != Some(*sum) {
@@ -204,6 +232,25 @@ mod tests {
         assert_eq!(file.clone().slice(0..bytes.len()), bytes);
         assert!(file.is_compared());
         assert_eq!(file.get(bytes.len()..bytes.len() + 1), None);
+    }
+
+    #[test]
+    fn no_more_blocks_are_compared_than_there_is_time_for() {
+        let (bytes, sum) = (content(), Summing::of(&content()));
+        let file = file(bytes.clone(), &sum);
+        assert!(file.is_quick());
+        let mut most = 2;
+        assert_eq!(file.is_whole_within(&(0..BLOCK + 1), &mut most), Some(true));
+        assert_eq!(most, 0);
+        // What was compared before costs nothing.
+        assert_eq!(file.is_whole_within(&(5..BLOCK), &mut most), Some(true));
+        assert_eq!(file.is_whole_within(&(0..bytes.len()), &mut most), None);
+        assert!(!file.is_compared());
+        let long = FileSum {
+            blocks: vec![0; QUICK_BLOCKS + 1],
+            ..FileSum::default()
+        };
+        assert!(!CheckedFile::new(Bytes::new(), Some(&long)).is_quick());
     }
 
     #[test]

@@ -29,27 +29,34 @@ pub(super) async fn connect_to_read(path: &Path) -> Result<SqlitePool, StoreErro
 }
 
 /// Opens the database of a pool to write it, of which the pool has only read so far.
+/// `first` gets it before all others.
 ///
 /// # Errors
 /// When it still cannot be written. The pool reads on then.
-pub(super) async fn connect_to_write(path: &Path, pool: &SqlitePool) -> Result<(), StoreError> {
+pub(super) async fn connect_to_write<F>(
+    path: &Path,
+    pool: &SqlitePool,
+    first: impl FnOnce(SqlitePool) -> F,
+) -> Result<(), StoreError>
+where
+    F: Future<Output = ()>,
+{
     let failed = || StoreError::sql("open the database");
     // All connections: none of them sees the changes of another one.
     let mut reading = Vec::new();
     for _ in 0..CONNECTIONS {
         reading.push(pool.acquire().await.map_err(failed())?);
     }
-    let options = to_write(path, SqliteJournalMode::Wal);
-    let mut first = options.connect().await.map_err(failed())?;
-    prepare(path, &mut first).await?;
-    pool.set_connect_options(options);
+    let writing = connect(path, SqliteJournalMode::Wal).await?;
+    first(writing.clone()).await;
+    pool.set_connect_options(to_write(path, SqliteJournalMode::Wal));
     for connection in reading {
         // An error of one that only reads loses nothing.
         let _ = connection.close().await;
     }
-    // The first one keeps the log until the pool has it.
+    // The other pool keeps the log until this one has it.
     let next = pool.acquire().await.map_err(failed())?;
-    first.close().await.map_err(failed())?;
+    writing.close().await;
     drop(next);
     Ok(())
 }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::store::content::{CacheLimits, Contents};
-use crate::store::database::{self, DATABASE};
+use crate::store::database::DATABASE;
 use crate::store::error::StoreError;
 use crate::store::revision::RevisionId;
 
@@ -19,6 +19,8 @@ use crate::store::revision::RevisionId;
 pub(super) const LOCK: &str = "lock";
 /// The folder of the revisions.
 pub(super) const REVISIONS: &str = "revisions";
+/// The names of folders in it begin with this until their revision is committed.
+pub(super) const INCOMING: &str = "new-";
 
 /// The store in one data folder. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -75,16 +77,6 @@ impl Store {
         self.unwritable.subscribe()
     }
 
-    /// Opens a database for writing that has only been read.
-    ///
-    /// # Errors
-    /// When it still cannot be written. It is read on then.
-    pub async fn write_again(&self) -> Result<(), StoreError> {
-        database::connect_to_write(&self.folder.join(DATABASE), &self.pool).await?;
-        self.unwritable.send_replace(None);
-        Ok(())
-    }
-
     /// A part of the data folder that was removed or replaced, if there is one. This
     /// blocks.
     pub fn removed_part(&self) -> Option<PathBuf> {
@@ -96,12 +88,12 @@ impl Store {
                 path == lock && held.is_ok_and(|held| held != (now.dev(), now.ino()))
             }
         };
-        let parts = [
-            lock.clone(),
-            self.folder.join(DATABASE),
-            self.revisions_folder(),
-            self.contents.folder().to_owned(),
-        ];
+        let mut parts = vec![lock.clone(), self.folder.join(DATABASE)];
+        // Until the folder can be written, these may be absent: nothing created them.
+        if self.unwritable.borrow().is_none() {
+            parts.push(self.revisions_folder());
+            parts.push(self.contents.folder().to_owned());
+        }
         parts.into_iter().find(|part| is_gone(part))
     }
 

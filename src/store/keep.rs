@@ -13,6 +13,7 @@ use crate::answers::index::FORMAT;
 use crate::name::CatalogName;
 use crate::store::commit::{Dates, NewRevision, Pending, insert_rows, make_current};
 use crate::store::disk::{DiskError, blocking, protect, sync_folder};
+use crate::store::handle::INCOMING;
 use crate::store::images::{self, Image};
 use crate::store::record::{self, IMAGE_RECORD, RECORD, Record};
 use crate::store::revision_files::PIECES;
@@ -57,7 +58,9 @@ impl Store {
     /// A folder for the files of a revision.
     pub(super) fn incoming(&self) -> Result<Incoming, StoreError> {
         let parent = self.revisions_folder();
-        let folder = tempfile::Builder::new().prefix("new-").tempdir_in(&parent);
+        let folder = tempfile::Builder::new()
+            .prefix(INCOMING)
+            .tempdir_in(&parent);
         let folder = folder.map_err(DiskError::at("write in", &parent))?;
         Ok(Incoming { folder })
     }

@@ -72,7 +72,7 @@ mod summing;
 mod sums;
 mod writer;
 
-pub use checked::{CheckedFile, damaged_uses, until_damaged_use};
+pub use checked::{CheckedFile, QUICK_BLOCKS, QUICK_BYTES, damaged_uses, until_damaged_use};
 pub use commit::NewRevision;
 pub use content::{BlobPin, CacheLimits, NewBlob};
 pub use disk::{DiskError, sync_folder};

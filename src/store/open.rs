@@ -7,9 +7,9 @@ use std::str::FromStr;
 use std::time::SystemTime;
 
 use crate::store::content::{CacheLimits, Contents};
-use crate::store::database::{DATABASE, connect_to_read};
+use crate::store::database::{DATABASE, connect_to_read, connect_to_write};
 use crate::store::disk::{DiskError, create_folder};
-use crate::store::handle::{LOCK, REVISIONS};
+use crate::store::handle::{INCOMING, LOCK, REVISIONS};
 use crate::store::recorded::{LOST, remove_aside};
 use crate::store::recover::open_database;
 use crate::store::revision::RevisionId;
@@ -35,10 +35,15 @@ impl Store {
 
     /// As [`Store::open`], with other limits for spare blobs.
     pub async fn open_with(folder: &Path, cache: CacheLimits) -> Result<Self, StoreError> {
-        create_folder(&folder.join(REVISIONS))?;
+        let revisions = folder.join(REVISIONS);
+        create_folder(&revisions)?;
         let lock = lock(&folder.join(LOCK))?;
-        let pool = open_database(folder).await?;
+        // Before anything is written: the disk may be full.
+        if let Err(error) = remove_incoming(&revisions) {
+            tracing::warn!(%error, "cannot remove the files of an interrupted pass");
+        }
         let contents = Contents::open(folder.join(BLOBS))?;
+        let pool = open_database(folder).await?;
         let store = Self::new(folder, pool, contents, cache, lock);
         store.adopt_newer().await?;
         if let Err(error) = store.tidy().await {
@@ -60,17 +65,50 @@ impl Store {
         let Some(error) = error.filter(|_| is_whole_without_log(folder)) else {
             return Self::open_with(folder, cache).await;
         };
-        let lock = lock(&folder.join(LOCK))?;
-        let Ok(pool) = connect_to_read(&folder.join(DATABASE)).await else {
+        let Ok(store) = Self::open_unwritable(folder, cache).await else {
             return Err(error);
         };
-        let store = Self::new(folder, pool, Contents::at(folder.join(BLOBS)), cache, lock);
         // The error of the database does not say that the disk is full.
         let reason = probe(folder).err().map_or(error, StoreError::from);
         store
             .unwritable
             .send_replace(Some(reason.to_string().into()));
         Ok(store)
+    }
+
+    /// Opens what there is, and creates nothing.
+    async fn open_unwritable(folder: &Path, cache: CacheLimits) -> Result<Self, StoreError> {
+        let lock = lock(&folder.join(LOCK))?;
+        let pool = connect_to_read(&folder.join(DATABASE)).await?;
+        let contents = Contents::at(folder.join(BLOBS));
+        Ok(Self::new(folder, pool, contents, cache, lock))
+    }
+
+    /// Opens the data folder for writing that has only been read.
+    ///
+    /// # Errors
+    /// When it still cannot be written. It is read on then.
+    pub async fn write_again(&self) -> Result<(), StoreError> {
+        create_folder(&self.revisions_folder())?;
+        create_folder(self.contents.folder())?;
+        let path = self.folder.join(DATABASE);
+        connect_to_write(&path, &self.pool, |pool| self.clean_up(pool)).await?;
+        self.unwritable.send_replace(None);
+        Ok(())
+    }
+
+    /// Does what a start does once it has opened the database, before anything else is
+    /// written.
+    async fn clean_up(&self, pool: sqlx::SqlitePool) {
+        let store = Self {
+            pool,
+            ..self.clone()
+        };
+        for done in [store.adopt_newer().await, store.tidy().await] {
+            if let Err(error) = done {
+                tracing::warn!(%error, "cannot tidy the data folder; the next start does it");
+            }
+        }
     }
 
     /// Fails when another almanac uses the data folder: for a reader only one that
@@ -118,8 +156,9 @@ impl Store {
             let path = entry.map_err(DiskError::at("read", &folder))?.path();
             let name = path.file_name().and_then(|name| name.to_str());
             let id = name.and_then(|name| RevisionId::from_str(name).ok());
-            let is_lost = name.is_some_and(|name| name.starts_with(LOST));
-            if !is_lost && !id.is_some_and(|id| known.contains(&id)) {
+            let is_kept =
+                name.is_some_and(|name| name.starts_with(LOST) || name.starts_with(INCOMING));
+            if !is_kept && !id.is_some_and(|id| known.contains(&id)) {
                 tracing::info!(path = %path.display(), "removing files of no revision");
                 fs::remove_dir_all(&path).map_err(DiskError::at("remove", &path))?;
             }
@@ -128,6 +167,19 @@ impl Store {
         self.sweep_outlines().await?;
         self.tidy_blobs().await
     }
+}
+
+/// Removes the files of passes that were interrupted.
+fn remove_incoming(revisions: &Path) -> Result<(), DiskError> {
+    for entry in fs::read_dir(revisions).map_err(DiskError::at("read", revisions))? {
+        let path = entry.map_err(DiskError::at("read", revisions))?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(|name| name.starts_with(INCOMING)) {
+            tracing::info!(path = %path.display(), "removing files of no revision");
+            fs::remove_dir_all(&path).map_err(DiskError::at("remove", &path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a folder has a database whose commits are all in its file, as a clean stop
@@ -167,5 +219,55 @@ pub(super) fn locked(
             path: path.to_owned(),
         }),
         Err(TryLockError::Error(source)) => Err(DiskError::at("lock", path)(source).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A data folder with a database, as a clean stop leaves it.
+    async fn stopped() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        Store::open(folder.path()).await.unwrap().close().await;
+        folder
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_was_absent_at_the_start_is_made_again_and_was_not_removed() {
+        for part in [BLOBS, REVISIONS] {
+            let folder = stopped().await;
+            let part = folder.path().join(part);
+            fs::remove_dir_all(&part).unwrap();
+            let cache = CacheLimits::default();
+            let store = Store::open_unwritable(folder.path(), cache).await.unwrap();
+            store.unwritable.send_replace(Some("full".into()));
+            assert_eq!(store.removed_part(), None);
+            store.write_again().await.unwrap();
+            assert!(part.is_dir() && store.unwritable.borrow().is_none());
+            assert_eq!(store.removed_part(), None);
+            fs::remove_dir_all(&part).unwrap();
+            assert_eq!(store.removed_part(), Some(part));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_start_cleans_up_is_cleaned_up_once_the_disk_has_room() {
+        let folder = stopped().await;
+        let revisions = folder.path().join(REVISIONS);
+        let (unknown, incoming) = (revisions.join("7"), revisions.join("new-1"));
+        let store = Store::open_unwritable(folder.path(), CacheLimits::default());
+        let store = store.await.unwrap();
+        store.unwritable.send_replace(Some("full".into()));
+        fs::create_dir(&unknown).unwrap();
+        // A pass that has begun since goes on.
+        fs::create_dir(&incoming).unwrap();
+        store.write_again().await.unwrap();
+        assert!(!unknown.exists() && incoming.exists());
+        drop(store.begin().await.unwrap());
+        store.close().await;
+        drop(store);
+        drop(Store::open(folder.path()).await.unwrap());
+        assert!(!incoming.exists());
     }
 }

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use crate::answers::index::{self, Index, MetaIndex};
 use crate::answers::outline::Outline;
 use crate::store::disk::{DiskError, protect};
+use crate::store::handle::INCOMING;
 use crate::store::output::{Flusher, Output};
 use crate::store::pieces::{self, Part, PieceKey, Program};
 use crate::store::revision::FileSum;
@@ -114,7 +115,7 @@ impl Store {
     pub fn write_revision(&self) -> Result<RevisionWriter, StoreError> {
         let parent = self.revisions_folder();
         let folder = tempfile::Builder::new()
-            .prefix("new-")
+            .prefix(INCOMING)
             .tempdir_in(&parent)
             .map_err(DiskError::at("write in", &parent))?;
         let flusher = Flusher::start();

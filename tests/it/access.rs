@@ -296,6 +296,26 @@ fn a_closed_catalog_and_an_absent_one_get_the_same_answer() {
 }
 
 #[test]
+fn a_catalog_that_was_public_until_it_was_removed_is_absent_for_everybody() {
+    let site = Site::new();
+    site.write("tokens", "secret\n");
+    let tokens = format!("token_files = [{:?}]\n", site.path("tokens"));
+    let theirs = catalog("theirs", &format!("file:{}", site.path("open"))) + &tokens;
+    let mut almanac = site.start("", &tokens, &theirs);
+    almanac.reconfigure(&theirs);
+    almanac.until_names(&["theirs"]);
+    let http = almanac.program.address("http");
+    for (name, wanted) in [("open", 404), ("closed", 401), ("absent", 401)] {
+        let begun = Instant::now();
+        let mut found = 0;
+        while found != wanted && begun.elapsed() < PATIENCE {
+            found = http::get(http, &all(name)).unwrap().status;
+        }
+        assert_eq!(found, wanted, "{name}");
+    }
+}
+
+#[test]
 fn a_client_certificate_lets_in_where_it_is_asked_for() {
     let site = Site::new();
     let authority = Authority::new();

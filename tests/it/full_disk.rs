@@ -33,16 +33,12 @@ fn answers(almanac: &mut Almanac) -> Vec<String> {
     replies.iter().map(Reply::text).collect()
 }
 
-/// Waits until other content of the folder is served.
-fn until_it_goes_on(almanac: &mut Almanac, folder: &Path) {
+/// Waits until other content of the folder is served, a package of this name.
+fn until_it_goes_on(almanac: &mut Almanac, folder: &Path, name: &str) {
     // What could not be stored may come first.
-    Catalog::one("second").write_to(folder, Format::Yaml);
+    Catalog::one(name).write_to(folder, Format::Yaml);
     let begun = Instant::now();
-    while !almanac
-        .packages("a")
-        .unwrap()
-        .contains(&"second".to_owned())
-    {
+    while !almanac.packages("a").unwrap().contains(&name.to_owned()) {
         assert!(begun.elapsed() < PATIENCE, "the content is not served");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -99,7 +95,7 @@ fn a_full_disk_keeps_no_start_from_serving() {
         almanac.program.wait_for_log("room", |log| {
             log.contains("the data folder can be written again")
         });
-        until_it_goes_on(&mut almanac, &catalog);
+        until_it_goes_on(&mut almanac, &catalog, "second");
         almanac.stop();
     }
 }
@@ -114,31 +110,57 @@ fn a_disk_that_refuses_to_write_keeps_no_start_from_serving() {
     fs::create_dir(&catalog).unwrap();
     Catalog::small().write_to(&catalog, Format::Yaml);
     let variables = faults.variables();
-    let variables = variables
-        .each_ref()
-        .map(|(name, value)| (*name, value.as_str()));
+    let variables = variables.iter();
+    let mut variables: Vec<(&str, &str)> = variables
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    variables.push(("ALMANAC_LOG", "info,almanac=debug"));
     let mut almanac = Almanac::start_with(&following(&source(&catalog)), &variables);
     almanac.until_whole("a");
     almanac.until_encoded(1);
-    let before = answers(&mut almanac);
-    let all = [
-        Operation::Write,
-        Operation::Sync,
-        Operation::Rename,
-        Operation::Mkdir,
-    ];
-    for operation in all {
+    for (operation, name, has_error) in [
+        (Operation::Write, "after-write", true),
+        (Operation::Sync, "after-sync", false),
+        (Operation::Rename, "after-rename", false),
+        (Operation::Mkdir, "after-mkdir", true),
+    ] {
+        let before = answers(&mut almanac);
         almanac.stop();
+        if operation == Operation::Mkdir {
+            // Somebody makes room.
+            fs::remove_dir_all(almanac.program.data().join("blobs")).unwrap();
+        }
+        let failed = faults.count();
         faults.set(operation, 100);
         almanac.program.restart();
         almanac.program.wait_until_ready();
         assert_eq!(answers(&mut almanac), before, "{operation:?}");
         let error = document(&mut almanac).get("data_folder_error").cloned();
-        assert_eq!(error.is_some(), operation == Operation::Write, "{error:?}");
-        if operation == Operation::Write {
-            assert!(faults.count() > 0);
+        assert_eq!(error.is_some(), has_error, "{operation:?}: {error:?}");
+
+        // Content that cannot be stored changes nothing.
+        Catalog::one("never").write_to(&catalog, Format::Yaml);
+        until_more_fail(&mut almanac, &faults, failed);
+        if has_error {
+            // It serves while it looks again and again whether it can be written.
+            almanac.program.wait_for_log("three looks", |log| {
+                log.matches("the data folder still cannot be written")
+                    .count()
+                    >= 3
+            });
         }
+        assert_eq!(answers(&mut almanac), before, "{operation:?}");
         faults.set(operation, 0);
+        until_it_goes_on(&mut almanac, &catalog, name);
     }
-    until_it_goes_on(&mut almanac, &catalog);
+}
+
+/// Waits until more calls than these have failed.
+fn until_more_fail(almanac: &mut Almanac, faults: &Faults, failed: u64) {
+    let begun = Instant::now();
+    while faults.count() <= failed {
+        assert!(begun.elapsed() < PATIENCE, "no call fails");
+        assert_eq!(almanac.program.ended(), None, "{}", almanac.program.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

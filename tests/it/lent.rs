@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Read as _;
 use std::time::{Duration, Instant};
 
-use almanac::snapshot::{Query, Snapshot};
+use almanac::snapshot::{Comparing, Query, Snapshot};
 use almanac::store::Encoding;
 
 use crate::http::fruit;
@@ -17,8 +17,10 @@ use crate::support::in_store::InStore;
 /// content are the same.
 fn sent(snapshot: &std::sync::Arc<Snapshot>) -> BTreeMap<&'static str, Vec<u8>> {
     let selection = snapshot.clone().select(&Query::default());
-    let whole = |encoding| selection.whole(encoding).map(|it| it.parts.concat());
-    let segments = selection.segments();
+    let all = Comparing::All;
+    let whole = |encoding| selection.whole(encoding, all).unwrap();
+    let whole = |encoding| whole(encoding).map(|it| it.parts.concat());
+    let segments = selection.segments(all).unwrap();
     let forms = [
         (
             "metas.deflate",
@@ -80,6 +82,34 @@ async fn a_damaged_form_of_the_revision_before_is_found_and_sent_no_more() {
         assert!(sent(&snapshot) == whole, "{damaged}");
         encoding.end().await;
         scrub.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_form_is_sent_again_after_its_damaged_file_was_replaced_by_a_whole_one() {
+    for name in ["metas.deflate", "all.gz", "all.zst"] {
+        let place = InStore::new().await;
+        place.publish(&fruit()).await;
+        let encoding = place.encode();
+        place.until_encoded().await;
+        let (path, snapshot) = (place.file(name), place.snapshot());
+        let copy = path.with_extension("copy");
+        fs::copy(&path, &copy).unwrap();
+        flip(&path);
+        assert_eq!(sent(&snapshot).len(), 2, "{name}");
+        fs::rename(&copy, &path).unwrap();
+
+        let scrub = place.scrub();
+        let begun = Instant::now();
+        while sent(&snapshot).len() < 3 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{name}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(are_right(&snapshot, &sent(&snapshot)), "{name}");
+        // The files are not read again and again.
+        assert!(!snapshot.has_damage());
+        scrub.end().await;
+        encoding.end().await;
     }
 }
 

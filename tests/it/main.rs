@@ -21,6 +21,7 @@ mod beside_skopeo;
 mod build_info;
 mod carried_history;
 mod check;
+mod clock;
 mod cluster;
 mod command_line;
 mod commands;

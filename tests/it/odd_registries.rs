@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::almanac::{Almanac, following};
-use crate::support::catalog::Catalog;
-use crate::support::image::{Built, Image, Index};
+use crate::support::catalog::{Catalog, Format};
+use crate::support::image::{Built, Image, Index, Layer};
 use crate::support::program::Start;
 use crate::support::registry::Access;
 use crate::support::upstream::Upstream;
@@ -284,4 +284,57 @@ fn a_mirror_leaves_out_attestations_and_signatures_that_its_source_lacks() {
     lacking.put_manifest(REPOSITORY, "latest", image.top.bytes.clone(), OCI_INDEX);
     let finished = render(&lacking);
     assert!(!finished.status.success(), "{finished:?}");
+}
+
+#[test]
+fn what_shares_an_absent_part_with_a_signature_that_is_left_out_is_not_served_without_it() {
+    let upstream = Upstream::start();
+    let image = Image::of_catalog(&Catalog::one("first")).build();
+    upstream.push(REPOSITORY, "latest", &image);
+    let mut signatures = Vec::new();
+    for number in ["1", "2"] {
+        // Both have the same config.
+        let signature = Image::new().annotation("number", number).build();
+        let digest = signature.digest();
+        signature.for_each_manifest(|manifest| {
+            let bytes = manifest.bytes.clone();
+            upstream.put_manifest(REPOSITORY, &digest.to_string(), bytes, manifest.media_type);
+        });
+        let size = signature.top.bytes.len();
+        let descriptor = json!({"mediaType": OCI_MANIFEST, "digest": digest, "size": size});
+        upstream.put_referrer(REPOSITORY, &image.digest(), descriptor);
+        signatures.push(digest);
+    }
+    let source = upstream.reference(REPOSITORY, "latest");
+    let mut almanac = Almanac::start(&(following(&source) + "mirror = \"full\"\n"));
+    almanac.until_pullable("a");
+    let status = almanac.until("a", "what is left out", |status| {
+        status["image_left_out"] == json!(signatures)
+    });
+    assert!(status["image_error"].is_null(), "{status}");
+    for signature in signatures {
+        let reply = almanac.http(&format!("/v2/a/manifests/{signature}"));
+        assert_eq!(reply.status, 404);
+    }
+}
+
+#[test]
+fn a_platform_that_lacks_a_part_is_an_error_though_an_attestation_lacks_it_too() {
+    let layer = Layer::of_catalog(&Catalog::one("second"), Format::JsonLines, "configs");
+    let absent = Digest::of(&layer.bytes());
+    let of = |os, architecture| Image::new().platform(os, architecture).layer(layer.clone());
+    let image = Index::new()
+        .image(of("unknown", "unknown").build())
+        .image(of("linux", "arm64").build())
+        .image(Image::of_catalog(&Catalog::one("first")).build())
+        .build();
+    let upstream = Upstream::start();
+    upstream.push_without(REPOSITORY, "latest", &image, &[absent]);
+    let source = upstream.reference(REPOSITORY, "latest");
+    let mut almanac = Almanac::start(&(following(&source) + "mirror = \"full\"\n"));
+    let status = almanac.until("a", "an error of the mirror", |status| {
+        !status["image_error"].is_null()
+    });
+    let error = status["image_error"].to_string();
+    assert!(error.contains(&absent.to_string()), "{error}");
 }

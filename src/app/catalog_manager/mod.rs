@@ -173,6 +173,7 @@ impl CatalogManager {
             (name, image, member::mirrored(&member.config))
         });
         self.shared.images.set(images);
+        self.shared.access.note_removed(old.values().map(rule));
         self.shared.access.set(rules);
     }
 

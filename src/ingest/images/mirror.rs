@@ -115,7 +115,8 @@ struct Walk<'a> {
     /// Checks the signature of each image, when the policy requires one and the
     /// index has none.
     unsigned: Option<&'a Route>,
-    /// The bytes that may still be pulled.
+    /// The bytes that may still be pulled. Those of what is left out in the end were pulled
+    /// too.
     left: u64,
     seen: HashSet<Digest>,
     manifests: Vec<ImageManifest>,
@@ -142,13 +143,19 @@ impl Walk<'_> {
             optional: attached,
         }];
         while let Some(next) = waiting.pop() {
-            if !self.seen.insert(next.digest) {
+            let is_known = !self.seen.insert(next.digest);
+            if is_known && (next.optional || !self.left_out.contains(&next.digest)) {
                 continue;
             }
             let so_far = (self.manifests.len(), self.blobs.len(), self.pins.len());
             match self.add_one(&next, attached).await {
                 // Reversed, since the last is taken first.
-                Ok(parts) => waiting.extend(parts.into_iter().rev()),
+                Ok(parts) => {
+                    if is_known {
+                        self.left_out.retain(|digest| *digest != next.digest);
+                    }
+                    waiting.extend(parts.into_iter().rev());
+                }
                 Err(error) if next.optional && error.is_absence() => {
                     // A part of it may be in the store; clients get all of it, or nothing.
                     self.manifests.truncate(so_far.0);
@@ -221,16 +228,19 @@ impl Walk<'_> {
     }
 
     async fn add_blob(&mut self, descriptor: &Descriptor) -> Result<(), PassError> {
-        if !self.seen.insert(descriptor.digest) {
+        let Descriptor { digest, size, .. } = *descriptor;
+        if !self.seen.insert(digest) {
             return Ok(());
         }
-        self.count(descriptor.size)?;
-        self.pins.push(self.store.pin(descriptor.digest));
-        self.origin.blob(&self.store, descriptor).await?;
-        self.blobs.push(ImageBlob {
-            digest: descriptor.digest,
-            size: descriptor.size,
-        });
+        self.count(size)?;
+        self.pins.push(self.store.pin(digest));
+        if let Err(error) = self.origin.blob(&self.store, descriptor).await {
+            // Whatever else refers to it lacks it too.
+            self.seen.remove(&digest);
+            self.left = self.left.saturating_add(size);
+            return Err(error);
+        }
+        self.blobs.push(ImageBlob { digest, size });
         Ok(())
     }
 

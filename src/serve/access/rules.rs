@@ -1,6 +1,6 @@
 //! The rules of catalogs and the decision they lead to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,8 +25,12 @@ pub struct AccessSettings {
 pub struct Access(Arc<watch::Sender<Arc<Rules>>>);
 
 /// The rules of the restricted catalogs at one moment.
-#[derive(Default)]
-pub(crate) struct Rules(BTreeMap<CatalogName, Rule>);
+#[derive(Clone, Default)]
+pub(crate) struct Rules {
+    all: BTreeMap<CatalogName, Rule>,
+    /// The removed catalogs that were open until then.
+    removed_open: BTreeSet<CatalogName>,
+}
 
 /// Requirements of a catalog: any one of these. Without any, it is open.
 #[derive(Clone, Default)]
@@ -109,25 +113,30 @@ impl Rule {
 impl Rules {
     /// Whether a catalog requires anything.
     pub(crate) fn restrict(&self, catalog: &str) -> bool {
-        self.0.contains_key(catalog)
+        self.all.contains_key(catalog)
+    }
+
+    /// Whether a catalog was open until it was removed: it is no secret that there was one.
+    pub(crate) fn was_open(&self, catalog: &str) -> bool {
+        self.removed_open.contains(catalog)
     }
 
     /// Whether a client with these credentials may read a catalog.
     pub(crate) fn admit(&self, catalog: &str, credentials: Credentials<'_>) -> bool {
-        let rule = self.0.get(catalog);
+        let rule = self.all.get(catalog);
         rule.is_none_or(|rule| rule.admits(credentials))
     }
 
     /// Whether these credentials grant access to any restricted catalog.
     pub(crate) fn know(&self, credentials: Credentials<'_>) -> bool {
-        let rules = self.0.values();
+        let rules = self.all.values();
         // All are asked, so that the time shows nothing.
         rules.fold(false, |known, rule| known | rule.admits(credentials))
     }
 
     /// Why a client whose credentials no rule knows gets no restricted catalog.
     pub(crate) fn denial(&self, credentials: Credentials<'_>) -> Denied {
-        let takes_tokens = self.0.values().any(|rule| rule.tokens.is_some());
+        let takes_tokens = self.all.values().any(|rule| rule.tokens.is_some());
         match credentials.token {
             _ if !takes_tokens => Denied::CertificateMissing,
             None => Denied::TokenMissing,
@@ -140,7 +149,23 @@ impl Access {
     /// Replaces all rules. Catalogs without one are open.
     pub fn set(&self, rules: impl IntoIterator<Item = (CatalogName, Rule)>) {
         let rules = rules.into_iter().filter(|(_, rule)| !rule.is_open());
-        self.0.send_replace(Arc::new(Rules(rules.collect())));
+        let all = rules.collect();
+        self.0.send_modify(|rules| Arc::make_mut(rules).all = all);
+    }
+
+    /// Notes the last rules of removed catalogs.
+    pub fn note_removed(&self, removed: impl IntoIterator<Item = (CatalogName, Rule)>) {
+        let removed: Vec<_> = removed.into_iter().collect();
+        self.0.send_modify(|rules| {
+            let noted = &mut Arc::make_mut(rules).removed_open;
+            for (name, rule) in removed {
+                if rule.is_open() {
+                    noted.insert(name);
+                } else {
+                    noted.remove(&name);
+                }
+            }
+        });
     }
 
     /// The current rules.
@@ -150,7 +175,7 @@ impl Access {
 
     /// Whether any catalog requires anything.
     pub(crate) fn restricts_any(&self) -> bool {
-        !self.0.borrow().0.is_empty()
+        !self.0.borrow().all.is_empty()
     }
 
     /// Calls `find` if a catalog is open. The rules cannot change meanwhile.

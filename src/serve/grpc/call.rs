@@ -156,7 +156,7 @@ async fn answer(
         }
         "ListBundles" => {
             wire::read::<proto::ListBundlesRequest>(request).await?;
-            wire::stream(list_bundles(snapshot?).await?)
+            wire::stream(stored(snapshot?, Snapshot::list_bundles).await?)
         }
         "GetPackage" => {
             let proto::GetPackageRequest { name } = wire::read(request).await?;
@@ -202,15 +202,18 @@ async fn answer(
     }
 }
 
-/// All bundles. As long as their many bytes have to be compared with their sums, this
+/// Many stored messages. As long as their bytes have to be compared with their sums, this
 /// takes a thread for blocking work.
-async fn list_bundles(snapshot: Arc<Snapshot>) -> Result<Stream, Status> {
-    if snapshot.has_compared_messages() {
-        return Ok(snapshot.list_bundles());
+async fn stored(
+    snapshot: Arc<Snapshot>,
+    list: impl FnOnce(&Snapshot) -> Stream + Send + 'static,
+) -> Result<Stream, Status> {
+    if snapshot.has_quick_messages() {
+        return Ok(list(&snapshot));
     }
-    let listing = tokio::task::spawn_blocking(move || snapshot.list_bundles());
+    let listing = tokio::task::spawn_blocking(move || list(&snapshot));
     // A panic has been logged.
-    let failed = |_| Status::internal("the bundles could not be listed");
+    let failed = |_| Status::internal("the messages could not be read");
     listing.await.map_err(failed)
 }
 
@@ -235,12 +238,12 @@ async fn custom_schemas(
     if !acknowledged {
         return wire::stream(Stream::default());
     }
-    let (schema, package) = (&asked.schema, &asked.package_name);
+    let (schema, package) = (asked.schema, asked.package_name);
     if schema.is_empty() {
         return Err(Status::invalid_argument("schema is required"));
     }
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    for (what, name) in [("schema", schema), ("packageName", package)] {
+    for (what, name) in [("schema", &schema), ("packageName", &package)] {
         let valid = name.starts_with(|first: char| first.is_ascii_alphanumeric());
         if !(name.is_empty() || valid && name.bytes().all(good)) {
             return Err(Status::invalid_argument(format!(
@@ -250,7 +253,8 @@ async fn custom_schemas(
             )));
         }
     }
-    wire::stream(snapshot?.custom_schemas(schema, package))
+    let listing = stored(snapshot?, move |it| it.custom_schemas(&schema, &package));
+    wire::stream(listing.await?)
 }
 
 fn authority(request: &Request) -> &str {

@@ -15,7 +15,7 @@ use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::query::parse_query;
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::http::respond::respond;
-use crate::snapshot::{Catalogs, Query, Selection, Snapshot};
+use crate::snapshot::{Catalogs, Comparing, Query, Selection, Snapshot};
 use crate::store::damaged_uses;
 
 /// The route of a whole catalog.
@@ -69,18 +69,21 @@ async fn respond_to(
     request: Request,
     ranges: bool,
 ) -> Result<(Selection, Response), HttpRejection> {
-    let is_slow = selection.is_slow();
-    let responding = move || {
-        let response = respond(&selection, &request, ranges);
-        (selection, response)
-    };
-    if !is_slow {
-        return Ok(responding());
+    if let Ok(response) = respond(&selection, &request, ranges, Comparing::Few) {
+        return Ok((selection, response));
     }
-    let responded = tokio::task::spawn_blocking(responding).await;
-    // A panic has been logged.
-    let status = StatusCode::INTERNAL_SERVER_ERROR;
-    responded.map_err(|_| HttpRejection::Text(status, "the catalog could not be read"))
+    let responding = tokio::task::spawn_blocking(move || {
+        let response = respond(&selection, &request, ranges, Comparing::All);
+        response.map(|response| (selection, response))
+    });
+    match responding.await {
+        Ok(Ok(responded)) => Ok(responded),
+        // A panic has been logged. Nothing else is an error: all may be compared.
+        Ok(Err(_)) | Err(_) => {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            Err(HttpRejection::Text(status, "the catalog could not be read"))
+        }
+    }
 }
 
 /// Sends no answer that may lack bytes, because a stored file was found damaged meanwhile.

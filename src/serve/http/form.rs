@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName};
 
 use crate::serve::http::conditional::{Validators, lists};
 use crate::serve::http::encoding::Accepted;
-use crate::snapshot::{Encoded, Selection};
+use crate::snapshot::{Comparing, Encoded, Selection, TooManyToCompare};
 use crate::store::{Encoding, Segments};
 
 /// Smaller responses are not compressed, as in catalogd. In bytes.
@@ -33,16 +33,23 @@ struct Stored {
 }
 
 impl Stored {
-    fn of(selection: &Selection, accepted: Accepted) -> Self {
-        let whole = |encoding, weight| {
-            let is_accepted = weight > 0;
-            is_accepted.then(|| selection.whole(encoding)).flatten()
+    fn of(
+        selection: &Selection,
+        accepted: Accepted,
+        comparing: Comparing,
+    ) -> Result<Self, TooManyToCompare> {
+        let whole = |encoding, weight| match weight {
+            0 => Ok(None),
+            _ => selection.whole(encoding, comparing),
         };
-        Self {
-            zstd: whole(Encoding::Zstd, accepted.zstd),
-            gzip: whole(Encoding::Gzip, accepted.gzip),
-            segments: (accepted.gzip > 0).then(|| selection.segments()).flatten(),
-        }
+        Ok(Self {
+            zstd: whole(Encoding::Zstd, accepted.zstd)?,
+            gzip: whole(Encoding::Gzip, accepted.gzip)?,
+            segments: match accepted.gzip {
+                0 => None,
+                _ => selection.segments(comparing)?,
+            },
+        })
     }
 
     fn whole(&self, encoding: Encoding) -> Option<&Encoded> {
@@ -75,14 +82,17 @@ impl Form {
 /// Chooses the form for a request: the one whose entity tag the request names,
 /// else the best that the client accepts. `piece` tells whether the request has a
 /// range, and `plain` that it has neither conditions nor a range.
+///
+/// # Errors
+/// When too much has to be compared first.
 pub(super) fn choose(
     selection: &Selection,
     headers: &HeaderMap,
-    piece: bool,
-    plain: bool,
-) -> Chosen {
+    (piece, plain): (bool, bool),
+    comparing: Comparing,
+) -> Result<Chosen, TooManyToCompare> {
     let accepted = Accepted::read(headers.get_all(ACCEPT_ENCODING));
-    let stored = Stored::of(selection, accepted);
+    let stored = Stored::of(selection, accepted, comparing)?;
     let forms = forms(selection, accepted, &stored);
     let best = forms.clone().next().unwrap_or(Form::Identity);
     let tag = selection.tag();
@@ -129,11 +139,11 @@ pub(super) fn choose(
             best
         }
     };
-    Chosen {
+    Ok(Chosen {
         form,
         validators: validators(form),
         encoded: match form {
-            Form::Identity => selection.identity(),
+            Form::Identity => selection.identity(comparing)?,
             // `forms` lists these only if they are there, so the default is never sent.
             Form::Segments => {
                 let segments = stored.segments.as_ref();
@@ -141,7 +151,7 @@ pub(super) fn choose(
             }
             Form::Whole(encoding) => stored.whole(encoding).cloned().unwrap_or_default(),
         },
-    }
+    })
 }
 
 fn is_tag(value: &http::HeaderValue) -> bool {

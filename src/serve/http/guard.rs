@@ -82,14 +82,15 @@ async fn guarded(
             }
             let page =
                 graphql::wants_page(&parts).then(|| graphql::page(&parts.extensions, catalogs));
-            // Some errors of GraphQL come with 200, before the catalog is looked for.
-            let may_succeed = graphql::is_query(&parts);
+            let is_query = graphql::is_query(&parts);
             let before = Decision::of(&name, access, catalogs, reader);
             if let Decision::Deny(denied) = before {
                 return respond(denied, page);
             }
+            // Some errors of GraphQL come with 200, before the catalog is looked for.
+            let may_succeed = is_query && matches!(before, Decision::Hide);
             let response = next.run(Request::from_parts(parts, body)).await;
-            // A reload may have added the catalog and its rule meanwhile.
+            // A reload may have added the catalog or its rule meanwhile.
             match Decision::of(&name, access, catalogs, reader) {
                 Decision::Deny(denied) => respond(denied, page),
                 Decision::Hide if !is_error(&response) && !may_succeed => {
@@ -114,7 +115,8 @@ async fn guarded(
 /// What becomes of a request for a catalog. It is the same for a catalog that the client
 /// may not read and for one that does not exist.
 enum Decision {
-    /// The client may read the catalog, or its name is malformed.
+    /// The client may read the catalog or could until it was removed, or its name is
+    /// malformed.
     Pass,
     /// The client has proved something, so it gets the error of its route for an absent
     /// catalog: routes find only catalogs that their client may read.
@@ -131,7 +133,7 @@ impl Decision {
         let rules = access.rules();
         let credentials = reader.credentials();
         let exists = || catalogs.get(name).is_some() || catalogs.is_unavailable(name);
-        if rules.admit(name, credentials) && exists() {
+        if rules.admit(name, credentials) && (exists() || rules.was_open(name)) {
             Self::Pass
         } else if reader.is_known() {
             Self::Hide
@@ -181,4 +183,80 @@ fn respond(denied: Denied, page: Option<Response>) -> Response {
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use axum::routing::{get, post};
+    use axum::{Router, middleware};
+    use http::Method;
+    use http::header::AUTHORIZATION;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::serve::access::{AccessSettings, Rule};
+    use crate::serve::http::content::ALL;
+    use crate::serve::http::graphql::GRAPHQL;
+    use crate::snapshot::{CatalogsPublisher, Routing};
+
+    /// A catalog, with a rule that asks for this token.
+    fn closed(name: &str, token: &str) -> (CatalogName, Rule) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), token).unwrap();
+        let name: CatalogName = name.parse().unwrap();
+        let settings = AccessSettings {
+            token_files: vec![file.path().to_owned()],
+            ..AccessSettings::default()
+        };
+        let (rule, _) = Rule::open(&name, &settings).unwrap();
+        (name, rule)
+    }
+
+    /// The status for a client with the token of the catalog `other`, whose request makes
+    /// the rules change to `later`.
+    async fn status(
+        (method, path): (Method, &str),
+        later: &'static [(&'static str, &'static str)],
+    ) -> StatusCode {
+        let (publisher, catalogs) = CatalogsPublisher::new();
+        let slots = ["a", "other"].map(|name| {
+            let slot = publisher.slot(name.parse().unwrap(), Routing::default());
+            Arc::new(slot.0)
+        });
+        publisher.set(slots, None);
+        let access = Access::default();
+        access.set([closed("other", "good")]);
+        let changing = access.clone();
+        let answer = move || async move {
+            changing.set(later.iter().map(|(name, token)| closed(name, token)));
+            "content"
+        };
+        let guard = middleware::from_fn_with_state((access, catalogs), guard);
+        let routes = Router::new()
+            .route(ALL, get(answer.clone()))
+            .route(GRAPHQL, post(answer))
+            .layer(guard);
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header(AUTHORIZATION, "Bearer good");
+        let response = routes.oneshot(request.body(Body::empty()).unwrap());
+        response.await.unwrap().status()
+    }
+
+    #[tokio::test]
+    async fn nobody_gets_content_of_a_catalog_that_was_restricted_meanwhile() {
+        let unchanged = &[("other", "good")];
+        let restricted = &[("other", "good"), ("a", "secret")];
+        for (request, route) in [(Method::GET, "all"), (Method::POST, "graphql")] {
+            let path = format!("/catalogs/a/api/v1/{route}");
+            let asked = (request.clone(), &*path);
+            assert_eq!(status(asked.clone(), unchanged).await, StatusCode::OK);
+            assert_eq!(status(asked, restricted).await, StatusCode::NOT_FOUND);
+        }
+        // The response of the route for an absent catalog.
+        let absent = (Method::POST, "/catalogs/absent/api/v1/graphql");
+        assert_eq!(status(absent, restricted).await, StatusCode::OK);
+    }
 }

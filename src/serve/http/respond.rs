@@ -15,7 +15,7 @@ use crate::serve::http::form::{self, Chosen, Form};
 use crate::serve::http::headers::bare;
 use crate::serve::http::range;
 use crate::serve::net::body::Slices;
-use crate::snapshot::{Encoded, Selection};
+use crate::snapshot::{Comparing, Encoded, Selection, TooManyToCompare};
 
 /// The media type of a catalog.
 const JSON_LINES: &str = "application/jsonl";
@@ -25,21 +25,26 @@ const HEADERS: usize = 6;
 
 /// The response with a selection: whole, a range of it, or none of it when the
 /// client has it already.
+///
+/// # Errors
+/// When too much has to be compared first.
 pub(super) fn respond<B>(
     selection: &Selection,
     request: &http::Request<B>,
     ranges: bool,
-) -> Response {
+    comparing: Comparing,
+) -> Result<Response, TooManyToCompare> {
     let (method, request_headers) = (request.method(), request.headers());
     let plain = !conditional::has_conditions(request_headers);
     // Ranges are defined for GET alone (RFC 9110, section 14.2).
     let range = (ranges && !plain && *method == Method::GET).then(|| request_headers.get(RANGE));
     let range = range.flatten();
+    let asks = (range.is_some(), plain);
     let Chosen {
         form,
         validators,
         mut encoded,
-    } = form::choose(selection, request_headers, range.is_some(), plain);
+    } = form::choose(selection, request_headers, asks, comparing)?;
     let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_LINES));
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -67,7 +72,7 @@ pub(super) fn respond<B>(
     };
     if status != StatusCode::OK {
         headers.insert(ETAG, validators.into_etag());
-        return bare(status, headers);
+        return Ok(bare(status, headers));
     }
     let whole = encoded.length;
     // A range of a compressed response is only useful to a client that has the
@@ -83,7 +88,7 @@ pub(super) fn respond<B>(
         Some([]) => {
             headers.insert(CONTENT_RANGE, header(format!("bytes */{whole}")));
             headers.insert(ETAG, validators.into_etag());
-            return bare(StatusCode::RANGE_NOT_SATISFIABLE, headers);
+            return Ok(bare(StatusCode::RANGE_NOT_SATISFIABLE, headers));
         }
         Some([range]) => {
             status = StatusCode::PARTIAL_CONTENT;
@@ -112,5 +117,5 @@ pub(super) fn respond<B>(
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    response
+    Ok(response)
 }

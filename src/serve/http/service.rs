@@ -28,7 +28,7 @@ use crate::serve::net::connection::RequestHandler;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
 use crate::serve::observed::Observed;
-use crate::snapshot::{Announcements, Catalogs, Query};
+use crate::snapshot::{Announcements, Catalogs, Comparing, Query};
 use crate::store::damaged_uses;
 
 /// The body of the response to a request with no host, or with several.
@@ -159,11 +159,9 @@ impl Direct {
         let find = || self.catalogs.snapshot(name);
         let snapshot = self.access.if_open(name, find)?;
         let selection = snapshot.select(&query);
-        if selection.is_slow() {
-            return None;
-        }
         let before = damaged_uses();
-        let mut response = respond(&selection, request, route == ALL);
+        let responded = respond(&selection, request, route == ALL, Comparing::Few);
+        let mut response = responded.ok()?;
         let status = response.status();
         let is_good = status.is_success() || status == StatusCode::NOT_MODIFIED;
         if !is_good || damaged_uses() != before {

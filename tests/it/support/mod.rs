@@ -6,6 +6,7 @@ pub(crate) mod almanac;
 pub(crate) mod api_server;
 mod bundle;
 pub(crate) mod catalog;
+pub(crate) mod clock;
 pub(crate) mod cosign;
 pub(crate) mod faults;
 pub(crate) mod file;

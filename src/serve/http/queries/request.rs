@@ -160,6 +160,9 @@ impl QueryRequest {
             Err(problem) => return problem.into_response(),
         };
         let modified = Some(query.snapshot.modified());
+        if !query.snapshot.has_quick_answers() {
+            return respond_dated(&LOOKUPS, query, context, modified, Box::new(find)).await;
+        }
         let found = match find(&query) {
             Ok(found) => found,
             Err(problem) => return problem.into_response(),

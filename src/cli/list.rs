@@ -45,7 +45,7 @@ pub(super) struct Arguments {
     words: Vec<String>,
 
     #[command(flatten)]
-    query: QueryArguments,
+    pub(super) query: QueryArguments,
 
     /// The output format
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT", help_heading = NO_HEADING)]

@@ -27,10 +27,10 @@ use fbc::text::yaml;
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    input: InputArguments,
+    pub(super) input: InputArguments,
 
     /// Further catalogs, printed behind the first
-    #[arg(value_name = "SOURCE")]
+    #[arg(value_name = "SOURCE", help_heading = NO_HEADING)]
     more: Vec<String>,
 
     /// The output format

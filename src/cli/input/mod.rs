@@ -58,7 +58,7 @@ pub(super) struct InputArguments {
     source: SourceArguments,
 
     #[command(flatten)]
-    reading: ReadingArguments,
+    pub(super) reading: ReadingArguments,
 }
 
 /// The arguments that a SOURCE needs for its meaning.
@@ -97,9 +97,10 @@ pub(super) struct ReadingArguments {
     #[command(flatten)]
     registries: RegistrySettings,
 
-    /// Every registry may show any certificate, or none; for `opm --skip-tls`
-    #[arg(long, hide = true)]
-    any_certificate: bool,
+    /// Whether every registry may show any certificate, or none, as by flags of opm. It is
+    /// no flag: completions would offer it.
+    #[arg(skip)]
+    pub(super) any_certificate: bool,
 
     #[command(flatten)]
     log: LogSettings,

@@ -49,7 +49,7 @@ pub(super) struct QueryArguments {
     source: SourceArguments,
 
     #[command(flatten)]
-    reading: ReadingArguments,
+    pub(super) reading: ReadingArguments,
 }
 
 /// Who answers.

@@ -262,20 +262,22 @@ fn as_almanac(
     pull: PullFlags,
     environment: &Environment,
 ) -> Result<ExitCode, Failure> {
-    let any_certificate = pull
-        .accept_any_certificate()?
-        .then_some("--any-certificate");
+    let any_certificate = pull.accept_any_certificate()?;
     // opm follows links wherever they lead.
-    let flags = ["--link-folder=/"].into_iter().chain(any_certificate);
-    let words = ["almanac".to_owned()].into_iter().chain(words);
-    let words = words.chain(flags.map(str::to_owned));
+    let links = "--link-folder=/".to_owned();
+    let words = ["almanac".to_owned()]
+        .into_iter()
+        .chain(words)
+        .chain([links]);
     let done = match Equivalent::try_parse_from(words).map_err(Failure::run)? {
         Equivalent::Render(mut arguments) => {
             arguments.as_opm = true;
+            arguments.input.reading.any_certificate = any_certificate;
             arguments.run(environment)
         }
         Equivalent::List(mut arguments) => {
             arguments.as_opm = true;
+            arguments.query.reading.any_certificate = any_certificate;
             arguments.run(environment)
         }
     };

@@ -135,6 +135,8 @@ def questions(program):
         ("all", "http", ("all", False)),
         ("all, gzip", "http", ("all", True)),
         ("first page of packages", "http", ("packages", False)),
+        ("details of a package", "http", (f"packages/{package}", False)),
+        ("GetPackage", "grpc", ("GetPackage", field(1, package), 10)),
         ("GetBundle", "grpc", ("GetBundle", field(1, package) + field(2, channel) + field(3, first), 10)),
         ("ListBundles", "grpc", ("ListBundles", b"", 1)),
         ("GetLatestChannelEntriesThatProvide", "grpc",
@@ -175,12 +177,12 @@ def rate(program, kind, question, seconds):
 
 def show(row, old, new, ratios, unit):
     low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
-    print(f"{row:36} {statistics.median(old):10.2f} {statistics.median(new):10.2f} {unit:4}"
+    print(f"{row:36} {statistics.median(old):10.3f} {statistics.median(new):10.3f} {unit:4}"
           f" {middle:.3f} ({low:.3f} to {high:.3f})", flush=True)
 
 
 def starts(paths, folder, times):
-    """A cold start and a restart of each, with what follows it."""
+    """A cold start and a restart of each, the first answers, and what follows."""
     found = collections.defaultdict(lambda: ([], []))
     for turn in range(times):
         for which in (0, 1) if turn % 2 == 0 else (1, 0):
@@ -189,6 +191,11 @@ def starts(paths, folder, times):
                     program = Program(paths[which], folder, data)
                     found[f"{kind}: ready", "s"][which].append(program.ready)
                     found[f"{kind}: processor time", "s"][which].append(program.ready_processor)
+                    for which_all in ("first", "second"):
+                        begun = time.monotonic()
+                        program.get(API + "all")
+                        taken = time.monotonic() - begun
+                        found[f"{kind}: {which_all} all", "s"][which].append(taken)
                     found[f"{kind}: processor time, all", "s"][which].append(program.await_idle())
                     found[f"{kind}: anonymous memory", "MiB"][which].append(program.anonymous())
                     program.stop()

@@ -20,7 +20,7 @@ use crate::ingest::pass_events::{self, PassEvents};
 use crate::ingest::pass_failures::{Failure, Failures};
 use crate::ingest::problem_log::ProblemLog;
 use crate::ingest::read_files::ReadFiles;
-use crate::ingest::retry::{LAST_RETRY, jitter, retry, sleep};
+use crate::ingest::retry::{LAST_RETRY, jitter, retry, retry_soon, sleep};
 use crate::ingest::source::Source;
 use crate::ingest::watch::Watch;
 use crate::snapshot::{Damaged, Publisher, Repair, Snapshot};
@@ -36,9 +36,6 @@ const PAUSES: [Duration; 4] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
 ];
-/// The longest wait after failures while nothing is served for damaged files, unless the
-/// registry asks for more.
-const LONGEST_DAMAGED: Duration = Duration::from_secs(10);
 
 /// The stored revision of a catalog.
 async fn stored(
@@ -243,11 +240,10 @@ fn until_retry(
     followed: &Followed,
     publisher: &Publisher,
 ) -> Duration {
-    let wait = retry(failures, followed.poll, asked);
     if publisher.snapshot().is_none() && publisher.status().is_damaged() {
-        return wait.min(LONGEST_DAMAGED.max(asked.unwrap_or_default()));
+        return retry_soon(failures, followed.poll, asked);
     }
-    wait
+    retry(failures, followed.poll, asked)
 }
 
 /// Whether others may have followed a catalog between two leases of this replica.

@@ -6,6 +6,8 @@ use std::time::Duration;
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// The longest wait after failures, unless polls are further apart.
 pub(super) const LAST_RETRY: Duration = Duration::from_mins(10);
+/// The longest wait while nothing is served for damaged files.
+const LAST_RETRY_SOON: Duration = Duration::from_secs(10);
 /// The longest wait that a registry may ask for.
 const LONGEST: Duration = Duration::from_hours(24);
 
@@ -29,6 +31,17 @@ pub(super) fn retry(
     retry_after
         .map_or(wait, |asked| wait.max(asked))
         .min(LONGEST)
+}
+
+/// The same while nothing is served for damaged files: it stays short, unless the registry
+/// asked for more.
+pub(super) fn retry_soon(
+    failures: u32,
+    poll: Option<Duration>,
+    retry_after: Option<Duration>,
+) -> Duration {
+    let longest = LAST_RETRY_SOON.max(retry_after.unwrap_or_default());
+    retry(failures, poll, retry_after).min(longest)
 }
 
 /// Sleeps for a time, or for ever.
@@ -60,5 +73,17 @@ mod tests {
         let asked = Some(Duration::from_secs(100));
         assert_eq!(retry(1, None, asked), Duration::from_secs(100));
         assert!(retry(20, None, asked) > Duration::from_secs(100));
+    }
+
+    #[test]
+    fn while_nothing_is_served_for_damage_retries_stay_close() {
+        let poll = Some(Duration::from_hours(1));
+        for failures in [3, 8, u32::MAX] {
+            assert_eq!(retry_soon(failures, poll, None), LAST_RETRY_SOON);
+        }
+        assert!(retry_soon(1, poll, None) < LAST_RETRY_SOON);
+        let asked = Some(Duration::from_secs(100));
+        assert_eq!(retry_soon(1, None, asked), Duration::from_secs(100));
+        assert_eq!(retry_soon(u32::MAX, None, asked), Duration::from_secs(100));
     }
 }

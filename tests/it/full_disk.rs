@@ -73,7 +73,12 @@ fn a_full_disk_keeps_no_start_from_serving() {
             disk.fill();
         }
 
-        almanac.program.restart();
+        almanac.restart_with(&format!("offline = true\n{config}"));
+        almanac.program.wait_until_ready();
+        assert_eq!(answers(&mut almanac), before, "offline: {options}");
+        almanac.stop();
+
+        almanac.restart_with(&config);
         almanac.program.wait_until_ready();
         assert_eq!(answers(&mut almanac), before, "{options}");
         let error = document(&mut almanac)["data_folder_error"].to_string();

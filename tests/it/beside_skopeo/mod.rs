@@ -2,7 +2,8 @@
 //! same order, with the same credentials, and with the same refusals.
 //!
 //! Cases are made by chance from fixed seeds. Each wanted difference is a row
-//! of a table in docs/reference/registries.md, and a rule in `differences`.
+//! of a table in docs/reference/registries.md, and a rule in `differences` or a
+//! test in `single_cases`.
 //!
 //! Debian has skopeo 1.9.3, whose library (containers/image 5.22) is older than
 //! the one of today's podman and CRI-O. What the trial meets of that: it asks
@@ -27,6 +28,7 @@ mod random_policies;
 mod registry;
 mod signed_policies;
 mod sigstore_policies;
+mod single_cases;
 
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
@@ -39,6 +41,7 @@ use case::{Case, Outcome};
 use differences::{DIFFERENCES, explain};
 use network::Network;
 use programs::Worker;
+use single_cases::SINGLE;
 use tempfile::TempDir;
 
 use crate::support::needs::skip_without;
@@ -190,13 +193,19 @@ fn mirror_sets_lead_to_the_places_that_the_operator_writes() {
 }
 
 #[test]
-fn each_difference_is_a_row_of_the_table() {
+fn each_difference_is_a_row_of_the_table_and_each_row_has_a_test() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/registries.md");
     let page = fs::read_to_string(page).unwrap();
     let (_, section) = page.split_once("\n## Differences from podman\n").unwrap();
     let section = section.split("\n## ").next().unwrap();
-    for row in DIFFERENCES {
-        let cell = format!("\n| {} | ", row.name);
-        assert_eq!(section.matches(&cell).count(), 1, "{}", row.name);
-    }
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| "));
+    let cells = cells.map(|line| line.split(" | ").next().unwrap());
+    // Behind the heads of the columns.
+    let mut rows: Vec<&str> = cells.skip(1).collect();
+    let tested = DIFFERENCES.iter().map(|row| row.name);
+    let single = SINGLE.iter().map(|(name, _)| *name);
+    let mut tested: Vec<&str> = tested.chain(single).collect();
+    rows.sort_unstable();
+    tested.sort_unstable();
+    assert_eq!(rows, tested);
 }

@@ -66,7 +66,7 @@ pub struct Variables(Vec<(&'static str, String)>);
 impl CredentialSource {
     /// What the environment names for a store.
     pub fn from_variables(store: &Store, get: impl Fn(&'static str) -> Option<String>) -> Self {
-        let found = |name: &&'static str| Some((*name, get(*name)?));
+        let found = |name: &&'static str| Some((*name, get(name)?));
         let complete = sets(store).iter().find_map(|(needed, more)| {
             let mut variables: Vec<_> = needed.iter().map(found).collect::<Option<_>>()?;
             variables.extend(more.iter().filter_map(found));

@@ -47,11 +47,13 @@ impl<C: Key> Supply<C> {
         source: CredentialSource,
         make: impl Fn(&str) -> Result<Provider<C>, ObjectProblem> + Send + Sync + 'static,
     ) -> Self {
-        let (made, last) = (None, None);
         Self {
             source,
             make: Box::new(make),
-            state: Mutex::new(State { made, last }),
+            state: Mutex::new(State {
+                made: None,
+                last: None,
+            }),
         }
     }
 

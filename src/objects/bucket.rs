@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::objects::client::{self, Client};
 use crate::objects::credentials::CredentialSource;
 use crate::objects::error::{ObjectError, ObjectProblem};
-use crate::objects::location::Location;
+use crate::objects::location::{Location, Store};
 use crate::objects::transport::{self, MAX_DOCUMENT, OfObject, SLOWEST, Transport};
 
 /// The longest time without an answer, and without a byte of it.
@@ -187,7 +187,7 @@ impl Bucket {
     }
 
     /// The objects whose names begin so, a page of at most some thousands after another, in the
-    /// order of their names.
+    /// order of their names. One whose name is only the beginning is not in lists of Azure.
     pub fn list<'a>(&'a self, beginning: &'a str) -> Pages<'a> {
         Pages {
             bucket: self,
@@ -205,12 +205,16 @@ impl Bucket {
     /// # Errors
     /// When the store does not answer or refuses.
     pub async fn head(&self, name: &str) -> Result<Option<Listed>, ObjectError> {
-        // Other names may begin with this one, but come after it.
-        let mut pages = self.list(name);
-        pages.most = Some(1);
+        // Lists of Azure lack what has the beginning itself as its name.
+        let is_azure = matches!(self.0.location.store, Store::Azure(_));
+        let shorter = name.char_indices().last().map_or(0, |(end, _)| end);
+        let mut pages = self.list(if is_azure { &name[..shorter] } else { name });
+        pages.most = (!is_azure).then_some(1);
         while let Some(page) = pages.next().await? {
-            if let Some(first) = page.into_iter().next() {
-                return Ok(Some(first).filter(|first| first.name == name));
+            let is_over = page.last().is_some_and(|last| *last.name >= *name);
+            let found = page.into_iter().find(|object| object.name == name);
+            if found.is_some() || is_over {
+                return Ok(found);
             }
         }
         Ok(None)

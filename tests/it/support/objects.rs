@@ -510,9 +510,11 @@ fn list(state: &State, lies: &Lies, query: &str) -> Response<Body> {
     let mut document: String = contents.collect();
     if keys.len() > most {
         let token = keys[most - 1];
-        document.push_str(&format!(
-            "<NextContinuationToken>{token}</NextContinuationToken>"
-        ));
+        document.extend([
+            "<NextContinuationToken>",
+            token.as_str(),
+            "</NextContinuationToken>",
+        ]);
     }
     let document = format!(
         "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\

@@ -15,7 +15,7 @@ use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
 /// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Some replicas of one configuration.
 pub(crate) struct Fleet {

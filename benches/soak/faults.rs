@@ -25,7 +25,7 @@ use crate::world::World;
 
 const REPOSITORY: &str = "soak/image";
 /// The longest time until new content is served everywhere.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// The duration of a flood, of a full disk, and of a registry that is away.
 pub(crate) const DURATION: Duration = Duration::from_secs(3);
 /// The connections of a flood: more than the program admits.

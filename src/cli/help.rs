@@ -35,11 +35,20 @@ const OTHERS: &[(&str, &str, &str)] = &[
         "ALMANAC_DATABASE",
         "postgres://USER@HOST/DATABASE, of a fleet",
     ),
-    (FLEET, "ALMANAC_OBJECTS", "s3://BUCKET[/PREFIX], of a fleet"),
+    (
+        FLEET,
+        "ALMANAC_OBJECTS",
+        "s3://, gs:// or az://BUCKET[/PREFIX], of a fleet",
+    ),
     (
         FLEET,
         "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN",
         "key of the bucket, without credentials_file",
+    ),
+    (
+        FLEET,
+        "GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY",
+        "the same of gs:// and az://",
     ),
     ("token-file", "ALMANAC_TOKEN", "the bearer token for a URL"),
     (

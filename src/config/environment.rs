@@ -20,7 +20,7 @@ use std::str::FromStr;
 
 use crate::config::error::ConfigError;
 use crate::config::settings::Settings;
-use crate::objects::{AccessKey, CredentialSource, Platform};
+use crate::objects::{CredentialSource, Store};
 use ::images::credentials::Secret;
 use ::images::{MirrorFiles, SignatureStoreFiles};
 
@@ -216,7 +216,7 @@ impl Environment {
     }
 
     /// The name of this machine, which is the name of a pod.
-    pub(super) fn host_name(&self) -> String {
+    pub(in crate::config) fn host_name(&self) -> String {
         if let Some(name) = self.get("HOSTNAME").and_then(OsStr::to_str) {
             return name.to_owned();
         }
@@ -228,42 +228,10 @@ impl Environment {
         }
     }
 
-    /// The key of S3 that the tools of AWS would take.
-    pub(super) fn object_credentials(&self) -> CredentialSource {
+    /// The key of a store of objects that the tools of its provider would take.
+    pub(in crate::config) fn object_credentials(&self, store: &Store) -> CredentialSource {
         let text = |name| self.get(name).and_then(OsStr::to_str).map(str::to_owned);
-        match (text("AWS_ACCESS_KEY_ID"), text("AWS_SECRET_ACCESS_KEY")) {
-            (Some(id), Some(secret)) => CredentialSource::Key(AccessKey {
-                id,
-                secret,
-                token: text("AWS_SESSION_TOKEN"),
-            }),
-            _ => self
-                .platform()
-                .map_or(CredentialSource::None, CredentialSource::Platform),
-        }
-    }
-
-    /// Where the platform gives keys, as its variables say.
-    fn platform(&self) -> Option<Platform> {
-        let text = |name| self.get(name).and_then(OsStr::to_str).map(str::to_owned);
-        let path = |name| self.get(name).map(PathBuf::from);
-        if let (Some(token_file), Some(role)) =
-            (path("AWS_WEB_IDENTITY_TOKEN_FILE"), text("AWS_ROLE_ARN"))
-        {
-            let session = text("AWS_ROLE_SESSION_NAME").unwrap_or_else(|| "almanac".to_owned());
-            return Some(Platform::WebIdentity {
-                token_file,
-                role,
-                session,
-                endpoint: text("AWS_ENDPOINT_URL_STS"),
-            });
-        }
-        let below = text("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-        let below = below.map(|path| format!("http://169.254.170.2{path}"));
-        Some(Platform::Container {
-            url: below.or_else(|| text("AWS_CONTAINER_CREDENTIALS_FULL_URI"))?,
-            token_file: path("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
-        })
+        CredentialSource::from_variables(store, text)
     }
 
     /// The locations of `policy.json`.

@@ -193,9 +193,8 @@ impl Settings {
     /// What replicas share, if these settings have a fleet.
     pub fn fleet(&self, environment: &Environment) -> Result<Option<fleet::Settings>, ConfigError> {
         let (database, objects) = (self.database.clone(), self.objects.clone());
-        let (usual, name) = (environment.object_credentials(), environment.host_name());
         let fleet = self.fleet.clone();
-        fleet.resolve(database, objects, usual, name)
+        fleet.resolve(database, objects, environment)
     }
 
     /// The data folder.

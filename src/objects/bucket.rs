@@ -1,36 +1,61 @@
 //! One bucket, or a part of it.
 
-use std::time::{Duration, Instant};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use reqwest::header::{ETAG, HeaderValue, IF_NONE_MATCH};
-use reqwest::{Method, StatusCode};
+use futures_util::FutureExt as _;
+use futures_util::future::Either;
+use futures_util::stream::{BoxStream, StreamExt as _};
+use object_store::list::{PaginatedListOptions, PaginatedListResult};
+use object_store::path::Path;
+use object_store::{Extensions, GetOptions, GetRange, ObjectStoreExt as _, PutMode};
+use tokio::time::Instant;
 
-use crate::objects::answer::{self, Page};
-use crate::objects::body::Body;
+use crate::objects::client::{self, Client};
+use crate::objects::credentials::CredentialSource;
 use crate::objects::error::{ObjectError, ObjectProblem};
-use crate::objects::location::Location;
-use crate::objects::sender::{MAX_DOCUMENT, Request, Sender, Settings, accept, text};
-use crate::objects::signature::encoded;
-use ::images::digest::Digest;
+use crate::objects::location::{Location, Store};
+use crate::objects::transport::{self, MAX_DOCUMENT, OfObject, SLOWEST, Transport};
 
 /// The longest time without an answer, and without a byte of it.
 const IDLE: Duration = Duration::from_secs(10);
 /// The most pages of a list.
 const MAX_PAGES: usize = 10_000;
 
-/// A bucket, or the part of it below a prefix, to which all keys are relative. Cheap
-/// to clone.
-#[derive(Clone)]
-pub struct Bucket(Sender);
+/// How to reach a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The bucket.
+    pub location: Location,
+    /// Where the key comes from.
+    pub credentials: CredentialSource,
+    /// PEM files of certificates to trust besides the system's.
+    pub ca_files: Vec<PathBuf>,
+}
 
-/// Whether an existing object is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
-    /// It is.
-    Replace,
-    /// It stays.
-    IfAbsent,
+/// A bucket, or the part of it below a prefix, to which all names are relative. Cheap to
+/// clone. Requests are sent again after failures that may pass.
+#[derive(Clone)]
+pub struct Bucket(Arc<Inner>);
+
+struct Inner {
+    location: Location,
+    client: Arc<dyn Client>,
+    transport: Transport,
+}
+
+/// An object in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name below the prefix.
+    pub name: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// When it was written, by the clock of the store.
+    pub modified: SystemTime,
 }
 
 impl Bucket {
@@ -39,56 +64,105 @@ impl Bucket {
     /// # Errors
     /// When a file of certificates cannot be used.
     pub fn new(settings: &Settings) -> Result<Self, String> {
-        Sender::new(settings, IDLE).map(Self)
+        Self::with_idle(settings, IDLE)
+    }
+
+    fn with_idle(settings: &Settings, idle: Duration) -> Result<Self, String> {
+        let transport = Transport::new(settings, idle)?;
+        Ok(Self(Arc::new(Inner {
+            location: settings.location.clone(),
+            client: client::make(settings, &transport)?,
+            transport,
+        })))
     }
 
     /// The bucket.
     pub fn location(&self) -> &Location {
-        self.0.location()
+        &self.0.location
     }
 
-    /// Writes an object: all of it or nothing. The store gets its digest, to compare.
-    /// Whether it was written: with [`Put::IfAbsent`], an existing object stays.
+    /// Writes an object, all of it or nothing, and replaces one that exists.
     ///
     /// # Errors
     /// When the store does not answer or refuses. The object may be there all the same.
-    pub async fn put(&self, key: &str, body: Bytes, put: Put) -> Result<bool, ObjectError> {
-        let digest = {
-            let body = body.clone();
-            tokio::task::spawn_blocking(move || Digest::of(&body)).await
-        };
-        let failed = self.0.failed("write", key);
-        let digest = digest.map_err(|error| ObjectProblem::Broken(error.to_string()));
-        let mut request = Request::of(Method::PUT, self.0.url(key));
-        request.digest = digest.map_err(&failed)?;
-        request.body = body;
-        if put == Put::IfAbsent {
-            let any = HeaderValue::from_static("*");
-            request.headers.insert(IF_NONE_MATCH, any);
-        }
-        let answer = self.0.send(&request).await.map_err(&failed)?;
-        if put == Put::IfAbsent && answer.status() == StatusCode::PRECONDITION_FAILED {
-            return Ok(false);
-        }
-        accept(answer, self.0.idle())
-            .await
-            .map(|_| true)
-            .map_err(&failed)
+    pub async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
+        self.write(name, bytes, PutMode::Overwrite).await
     }
 
-    /// Begins to read an object of so many bytes at most.
-    pub async fn get(&self, key: &str, size: u64) -> Result<Body, ObjectError> {
-        let request = Request::of(Method::GET, self.0.url(key));
-        let failed = self.0.failed("read", key);
-        let answer = self.0.send(&request).await.map_err(&failed)?;
-        let answer = accept(answer, self.0.idle()).await.map_err(&failed)?;
+    /// Writes an object unless one with its name exists. Returns whether it was written.
+    ///
+    /// # Errors
+    /// As [`Bucket::put`].
+    pub async fn put_if_absent(&self, name: &str, bytes: Bytes) -> Result<bool, ObjectError> {
+        match self.write(name, bytes, PutMode::Create).await {
+            Err(error) if error.problem == ObjectProblem::Exists => Ok(false),
+            written => written.map(|()| true),
+        }
+    }
+
+    async fn write(&self, name: &str, bytes: Bytes, mode: PutMode) -> Result<(), ObjectError> {
+        let failed = self.failed("write", name);
+        let path = self.path(name).map_err(&failed)?;
+        let client = Arc::clone(&self.0.client);
+        // The digest in a request for S3 is made in its first step, which takes seconds for
+        // large objects: on a thread that may be held up.
+        let mut put =
+            Box::pin(async move { client.put_opts(&path, bytes.into(), mode.into()).await });
+        let begun = tokio::task::spawn_blocking(move || match (&mut put).now_or_never() {
+            Some(done) => Either::Left(done),
+            None => Either::Right(put),
+        });
+        let written = match begun.await {
+            Ok(Either::Left(done)) => done,
+            Ok(Either::Right(put)) => put.await,
+            Err(error) => Err(error.into()),
+        };
+        written
+            .map(drop)
+            .map_err(|error| failed(ObjectProblem::from_store(&error)))
+    }
+
+    /// Begins to read an object. `most` bytes bound the time that it may take.
+    ///
+    /// # Errors
+    /// When there is none, or the store does not answer or refuses.
+    pub async fn get(&self, name: &str, most: u64) -> Result<Body, ObjectError> {
+        self.open(name, None, most).await
+    }
+
+    /// The same of a range of its bytes, which must begin inside of the object.
+    ///
+    /// # Errors
+    /// As [`Bucket::get`].
+    pub async fn get_range(&self, name: &str, range: Range<u64>) -> Result<Body, ObjectError> {
+        let length = range.end.saturating_sub(range.start);
+        self.open(name, Some(GetRange::Bounded(range)), length)
+            .await
+    }
+
+    async fn open(
+        &self,
+        name: &str,
+        range: Option<GetRange>,
+        most: u64,
+    ) -> Result<Body, ObjectError> {
+        let failed = self.failed("read", name);
+        let path = self.path(name).map_err(&failed)?;
+        let mut extensions = Extensions::new();
+        extensions.insert(OfObject);
+        let options = GetOptions {
+            range,
+            extensions,
+            ..GetOptions::default()
+        };
+        let found = self.0.client.get_opts(&path, options).await;
+        let found = found.map_err(|error| failed(ObjectProblem::from_store(&error)))?;
         Ok(Body {
-            sender: self.0.clone(),
-            key: key.to_owned(),
-            tag: answer.headers().get(ETAG).cloned(),
-            answer,
-            received: 0,
-            until: Instant::now() + self.0.limit(size),
+            bucket: self.clone(),
+            name: name.to_owned(),
+            length: found.range.end - found.range.start,
+            until: Instant::now() + self.0.transport.limit(most),
+            bytes: found.into_stream(),
         })
     }
 
@@ -96,74 +170,131 @@ impl Bucket {
     ///
     /// # Errors
     /// When it is larger than 4 MiB, or cannot be read.
-    pub async fn read(&self, key: &str) -> Result<Option<Vec<u8>>, ObjectError> {
-        let mut body = match self.get(key, MAX_DOCUMENT as u64).await {
-            Err(ObjectError {
-                problem: ObjectProblem::Missing,
-                ..
-            }) => return Ok(None),
+    pub async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, ObjectError> {
+        let mut body = match self.get(name, MAX_DOCUMENT as u64).await {
+            Err(error) if error.is_missing() => return Ok(None),
             body => body?,
         };
         let mut bytes = Vec::new();
         while let Some(chunk) = body.chunk().await? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > MAX_DOCUMENT {
-                let problem = ObjectProblem::Unreadable("it is too large");
-                return Err(self.0.failed("read", key)(problem));
+                let problem = ObjectProblem::Unreadable("it is too large".into());
+                return Err(self.failed("read", name)(problem));
             }
         }
         Ok(Some(bytes))
     }
 
-    /// The keys that begin with `beginning`, a page of at most a thousand after another.
+    /// The objects whose names begin so, a page of at most some thousands after another, in the
+    /// order of their names. One whose name is only the beginning is not in lists of Azure.
     pub fn list<'a>(&'a self, beginning: &'a str) -> Pages<'a> {
         Pages {
             bucket: self,
             beginning,
+            most: None,
             next: None,
             is_last: false,
             left: MAX_PAGES,
         }
     }
 
-    /// Whether the list has an object. Other keys may begin with its name, but come
-    /// after it.
-    pub async fn lists(&self, key: &str) -> Result<bool, ObjectError> {
-        let page = self.page(key, None).await;
-        let page = page.map_err(self.0.failed("list", key))?;
-        let whole = format!("{}{key}", self.0.location().prefix);
-        Ok(page.keys.first() == Some(&whole))
-    }
-
-    async fn page(&self, beginning: &str, next: Option<&str>) -> Result<Page, ObjectProblem> {
-        let mut url = self.0.location().url("");
-        let prefix = encoded(&format!("{}{beginning}", self.0.location().prefix));
-        let mut query = format!("list-type=2&prefix={prefix}");
-        if let Some(next) = next {
-            query = format!("continuation-token={}&{query}", encoded(next));
+    /// The size and the time of an object; `None` when the list lacks it. It is the list that
+    /// is asked: an answer to HEAD has no code, so it could be that of a proxy.
+    ///
+    /// # Errors
+    /// When the store does not answer or refuses.
+    pub async fn head(&self, name: &str) -> Result<Option<Listed>, ObjectError> {
+        // Lists of Azure lack what has the beginning itself as its name.
+        let is_azure = matches!(self.0.location.store, Store::Azure(_));
+        let shorter = name.char_indices().last().map_or(0, |(end, _)| end);
+        let mut pages = self.list(if is_azure { &name[..shorter] } else { name });
+        pages.most = (!is_azure).then_some(1);
+        while let Some(page) = pages.next().await? {
+            let is_over = page.last().is_some_and(|last| *last.name >= *name);
+            let found = page.into_iter().find(|object| object.name == name);
+            if found.is_some() || is_over {
+                return Ok(found);
+            }
         }
-        url.set_query(Some(&query));
-        let answer = self.0.send(&Request::of(Method::GET, url)).await?;
-        let document = text(accept(answer, self.0.idle()).await?, self.0.idle()).await?;
-        answer::page(&document)
+        Ok(None)
     }
 
     /// Removes an object, if there is one.
-    pub async fn delete(&self, key: &str) -> Result<(), ObjectError> {
-        let failed = self.0.failed("remove", key);
-        let request = Request::of(Method::DELETE, self.0.url(key));
-        let answer = self.0.send(&request).await.map_err(&failed)?;
-        match accept(answer, self.0.idle()).await {
-            Ok(_) | Err(ObjectProblem::Missing) => Ok(()),
+    ///
+    /// # Errors
+    /// When the store does not answer or refuses.
+    pub async fn delete(&self, name: &str) -> Result<(), ObjectError> {
+        let failed = self.failed("remove", name);
+        let path = self.path(name).map_err(&failed)?;
+        let removed = self.0.client.delete(&path).await;
+        match removed.map_err(|error| ObjectProblem::from_store(&error)) {
+            Ok(()) | Err(ObjectProblem::Missing) => Ok(()),
             Err(problem) => Err(failed(problem)),
+        }
+    }
+
+    fn path(&self, name: &str) -> Result<Path, ObjectProblem> {
+        let path = Path::parse(format!("{}{name}", self.0.location.prefix));
+        path.map_err(|error| ObjectProblem::Unreadable(error.to_string()))
+    }
+
+    fn failed(&self, action: &'static str, name: &str) -> impl Fn(ObjectProblem) -> ObjectError {
+        let location = &self.0.location;
+        let subject = location.shown(&format!("{}{name}", location.prefix));
+        move |problem| ObjectError {
+            action,
+            subject: subject.clone(),
+            problem,
         }
     }
 }
 
-/// A list of keys, which is read page by page: a bucket may have very many.
+/// An object that is being read. A connection that breaks is replaced by another, which goes on
+/// where it broke.
+pub struct Body {
+    bucket: Bucket,
+    name: String,
+    length: u64,
+    /// When even the slowest way is through.
+    until: Instant,
+    bytes: BoxStream<'static, object_store::Result<Bytes>>,
+}
+
+impl Body {
+    /// How many bytes the object, or its range, has.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The next bytes; `None` at the end.
+    ///
+    /// # Errors
+    /// When the store breaks off for good, or sends too slowly.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, ObjectError> {
+        let idle = self.bucket.0.transport.idle;
+        let left = self.until.saturating_duration_since(Instant::now());
+        let problem = match tokio::time::timeout(idle.min(left), self.bytes.next()).await {
+            Ok(bytes) => match bytes.transpose() {
+                Ok(bytes) => return Ok(bytes),
+                Err(error) => ObjectProblem::from_store(&error),
+            },
+            Err(_) if left > idle => transport::late(idle),
+            Err(_) => {
+                let slow = format!("it comes at less than {SLOWEST} bytes a second");
+                ObjectProblem::Broken(slow)
+            }
+        };
+        Err(self.bucket.failed("read", &self.name)(problem))
+    }
+}
+
+/// A list of objects, which is read page by page: a bucket may have very many.
 pub struct Pages<'a> {
     bucket: &'a Bucket,
     beginning: &'a str,
+    /// The most objects of a page.
+    most: Option<usize>,
     /// Where the next page begins; `None` for the first one.
     next: Option<String>,
     /// Whether the last page was read.
@@ -173,28 +304,48 @@ pub struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    /// The keys of the next page; `None` after the last one.
+    /// The objects of the next page; `None` after the last one.
     ///
     /// # Errors
     /// When the store does not answer or refuses, or gives no end.
-    pub async fn next(&mut self) -> Result<Option<Vec<String>>, ObjectError> {
-        let sender = &self.bucket.0;
+    pub async fn next(&mut self) -> Result<Option<Vec<Listed>>, ObjectError> {
         if self.is_last {
             return Ok(None);
         }
+        let Inner {
+            location, client, ..
+        } = &*self.bucket.0;
         let at = self.next.take();
-        let failed = sender.failed("list", self.beginning);
-        let page = self.bucket.page(self.beginning, at.as_deref()).await;
-        let page = page.map_err(&failed)?;
+        let beginning = format!("{}{}", location.prefix, self.beginning);
+        let options = PaginatedListOptions {
+            max_keys: self.most,
+            page_token: at.clone(),
+            ..PaginatedListOptions::default()
+        };
+        let failed = self.bucket.failed("list", self.beginning);
+        let page = client.list_paginated(Some(&beginning), options).await;
+        let page = page.map_err(|error| failed(ObjectProblem::from_store(&error)))?;
+        let PaginatedListResult { result, page_token } = page;
+        self.next = page_token.filter(|token| !token.is_empty());
         self.left = self.left.saturating_sub(1);
-        self.is_last = page.next.is_none();
-        if !self.is_last && (page.next == at || self.left == 0) {
-            return Err(failed(ObjectProblem::Unreadable("the list has no end")));
+        self.is_last = self.next.is_none();
+        if !self.is_last && (self.next == at || self.left == 0) {
+            let problem = ObjectProblem::Unreadable("the list has no end".into());
+            return Err(failed(problem));
         }
-        self.next = page.next;
-        let prefix = &sender.location().prefix;
-        let own = page.keys.iter().filter_map(|key| key.strip_prefix(prefix));
-        Ok(Some(own.map(str::to_owned).collect()))
+        let objects = result.objects.into_iter();
+        let own = objects.filter_map(|object| {
+            Some(Listed {
+                name: object
+                    .location
+                    .as_ref()
+                    .strip_prefix(&location.prefix)?
+                    .to_owned(),
+                size: object.size,
+                modified: object.last_modified.into(),
+            })
+        });
+        Ok(Some(own.collect()))
     }
 }
 
@@ -206,8 +357,6 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::objects::access_key::AccessKey;
-    use crate::objects::credentials::CredentialSource;
 
     const SHORT: Duration = Duration::from_millis(400);
 
@@ -257,28 +406,39 @@ mod tests {
             location: format!("s3://abc?endpoint=http://{address}")
                 .parse()
                 .unwrap(),
-            credentials: CredentialSource::Key(AccessKey {
-                id: "a".into(),
-                secret: "b".into(),
-                token: None,
-            }),
+            credentials: CredentialSource::from_key("a", "b"),
             ca_files: Vec::new(),
         };
-        Bucket(Sender::new(&settings, SHORT).unwrap())
+        Bucket::with_idle(&settings, SHORT).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_key_that_nothing_names_is_looked_for_nowhere() {
+        for location in ["s3://abc?", "gs://abc?", "az://abc?account=a&"] {
+            let location = format!("{location}endpoint=http://127.0.0.1:1");
+            let settings = Settings {
+                location: location.parse().unwrap(),
+                credentials: CredentialSource::None,
+                ca_files: Vec::new(),
+            };
+            let bucket = Bucket::new(&settings).unwrap();
+            let error = bucket.put("a", Bytes::new()).await.unwrap_err();
+            let is_named = matches!(error.problem, ObjectProblem::NoCredentials(_));
+            assert!(is_named && !error.is_temporary(), "{error}");
+        }
     }
 
     #[tokio::test]
     async fn a_large_object_is_written_for_longer_than_a_small_one() {
         let address = slow(
-            b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\netag: a\r\ncontent-length: 0\r\n\r\n",
             Duration::ZERO,
         )
         .await;
         // At this way's speed it takes two seconds at least, and up to eight are left.
         let body = Bytes::from(vec![7; 1 << 20]);
         let begun = Instant::now();
-        let written = bucket(address).put("a", body, Put::Replace).await;
-        assert!(written.unwrap());
+        bucket(address).put("a", body).await.unwrap();
         assert!(begun.elapsed() > SHORT);
     }
 

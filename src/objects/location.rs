@@ -1,4 +1,5 @@
-//! The setting that names a bucket: `s3://BUCKET[/PREFIX][?PARAMETERS]`.
+//! The setting that names a bucket: `s3://BUCKET[/PREFIX][?PARAMETERS]`, and the same with
+//! `gs://` and `az://`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,19 +14,34 @@ const MAX_PREFIX: usize = 512;
 /// Where the objects are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The bucket.
+    /// Whose protocol the store speaks.
+    pub store: Store,
+    /// The bucket; Azure calls it a container.
     pub bucket: String,
     /// The beginning of all keys: empty, or with a slash at its end.
     pub prefix: String,
-    /// The region, which signatures name.
+    /// The region, which signatures of S3 name.
     pub region: String,
-    /// The URL of the store; `None` for that of AWS in the region.
+    /// The URL of the store; `None` for the usual one.
     pub endpoint: Option<Url>,
-    /// Where the bucket stands in a URL.
+    /// Where the bucket, or the account of Azure, stands in a URL.
     pub style: Style,
+    /// Whether the key comes from the metadata service of the machine.
+    pub asks_metadata: bool,
 }
 
-/// Where the bucket stands in a URL.
+/// Whose protocol a store speaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// That of Amazon S3.
+    S3,
+    /// That of Google Cloud Storage.
+    Google,
+    /// That of Azure, with the name of the account.
+    Azure(String),
+}
+
+/// Where the bucket, or the account of Azure, stands in a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// In the path, as most stores but AWS want it.
@@ -38,7 +54,10 @@ pub enum Style {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
     /// Not `s3://BUCKET`.
-    #[error("write s3://BUCKET or s3://BUCKET/PREFIX, such as s3://catalogs/almanac")]
+    #[error(
+        "write s3://BUCKET or s3://BUCKET/PREFIX, such as s3://catalogs/almanac, or the same \
+         with gs:// or az://"
+    )]
     Form,
     /// A user or a password in the URL.
     #[error("it has a user or a password: write credentials into a file or the environment")]
@@ -50,11 +69,17 @@ pub enum LocationError {
     #[error("the prefix {0:?} cannot be used: letters, digits, '-', '_', '.' and '/' only")]
     Prefix(String),
     /// An unknown parameter.
-    #[error("the parameter {0:?} is not known; there are region, endpoint and style")]
+    #[error(
+        "the parameter {0:?} is not known here; there are endpoint and credentials, for s3:// region \
+         and style, and for az:// account and style"
+    )]
     Parameter(String),
     /// A value of a parameter.
     #[error("the value of {0} cannot be used: {1}")]
     Value(&'static str, &'static str),
+    /// No account of Azure.
+    #[error("add the name of the storage account: az://CONTAINER?account=NAME")]
+    Account,
 }
 
 impl FromStr for Location {
@@ -62,9 +87,15 @@ impl FromStr for Location {
 
     fn from_str(text: &str) -> Result<Self, LocationError> {
         let url: Url = text.parse().map_err(|_| LocationError::Form)?;
-        if url.scheme() != "s3" || url.fragment().is_some() || url.port().is_some() {
+        if url.fragment().is_some() || url.port().is_some() {
             return Err(LocationError::Form);
         }
+        let store = match url.scheme() {
+            "s3" => Store::S3,
+            "gs" => Store::Google,
+            "az" => Store::Azure(String::new()),
+            _ => return Err(LocationError::Form),
+        };
         if !url.username().is_empty() || url.password().is_some() {
             return Err(LocationError::Login);
         }
@@ -77,35 +108,26 @@ impl FromStr for Location {
         if prefix.len() > MAX_PREFIX || !is_good {
             return Err(LocationError::Prefix(prefix.chars().take(200).collect()));
         }
+        let end = if prefix.is_empty() { "" } else { "/" };
         let mut location = Self {
+            store,
             bucket,
-            prefix: if prefix.is_empty() {
-                String::new()
-            } else {
-                format!("{prefix}/")
-            },
+            prefix: format!("{prefix}{end}"),
             region: REGION.to_owned(),
             endpoint: None,
             style: Style::Virtual,
+            asks_metadata: false,
         };
         let mut style = None;
         for (name, value) in url.query_pairs() {
-            match &*name {
-                "region" if is_region(&value) => location.region = value.into_owned(),
-                "region" => return Err(LocationError::Value("region", "write eu-west-1")),
-                "endpoint" => location.endpoint = Some(endpoint(&value)?),
-                "style" => {
-                    style = Some(match &*value {
-                        "path" => Style::Path,
-                        "virtual" => Style::Virtual,
-                        _ => return Err(LocationError::Value("style", "write path or virtual")),
-                    });
-                }
-                _ => return Err(LocationError::Parameter(name.chars().take(50).collect())),
-            }
+            location.set(&mut style, &name, &value)?;
+        }
+        if location.store == Store::Azure(String::new()) {
+            return Err(LocationError::Account);
         }
         // No certificate of a store has a name with more labels than one before its own.
-        let default = if location.endpoint.is_some() || location.bucket.contains('.') {
+        let is_dotted = location.store == Store::S3 && location.bucket.contains('.');
+        let default = if location.endpoint.is_some() || is_dotted {
             Style::Path
         } else {
             Style::Virtual
@@ -116,39 +138,85 @@ impl FromStr for Location {
 }
 
 impl Location {
-    /// The URL of an object, or of the bucket for an empty key.
-    pub(super) fn url(&self, key: &str) -> Url {
-        let mut url = if let Some(endpoint) = &self.endpoint {
-            endpoint.clone()
-        } else {
-            let host = format!("https://s3.{}.amazonaws.com/", self.region);
-            // A region has letters, digits and '-' only.
-            host.parse().unwrap_or_else(|_| unreachable!("{host}"))
-        };
-        if self.style == Style::Virtual {
-            let host = url.host_str().map(|host| format!("{}.{host}", self.bucket));
-            // Both parts are names of hosts; an address keeps its host and is refused
-            // by the store.
-            let _ = url.set_host(host.as_deref());
-            url.set_path(key);
-        } else {
-            url.set_path(&format!("{}/{key}", self.bucket));
+    fn set(
+        &mut self,
+        style: &mut Option<Style>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), LocationError> {
+        match (name, &mut self.store) {
+            ("region", Store::S3) if is_word(value, 60) => value.clone_into(&mut self.region),
+            ("region", Store::S3) => return Err(LocationError::Value("region", "write eu-west-1")),
+            ("account", Store::Azure(account)) if is_word(value, 24) => value.clone_into(account),
+            ("account", Store::Azure(_)) => {
+                return Err(LocationError::Value("account", "write its name"));
+            }
+            ("endpoint", _) => self.endpoint = Some(endpoint(value)?),
+            ("style", Store::S3 | Store::Azure(_)) => {
+                *style = Some(match value {
+                    "path" => Style::Path,
+                    "virtual" => Style::Virtual,
+                    _ => return Err(LocationError::Value("style", "write path or virtual")),
+                });
+            }
+            ("credentials", _) if value == "metadata" => self.asks_metadata = true,
+            ("credentials", _) => {
+                return Err(LocationError::Value(
+                    "credentials",
+                    "write metadata, or leave it out",
+                ));
+            }
+            (name, _) => return Err(LocationError::Parameter(name.chars().take(50).collect())),
         }
-        url
+        Ok(())
+    }
+
+    /// The URL of the store for its client, unless it is the usual one: of S3 with the bucket
+    /// in the host, of Azure with the account, as [`Style`] says.
+    pub(super) fn root(&self) -> Option<String> {
+        let mut url = self.endpoint.clone()?;
+        let label = match &self.store {
+            Store::S3 => Some(&self.bucket).filter(|_| self.style == Style::Virtual),
+            Store::Google => None,
+            Store::Azure(account) => Some(account),
+        };
+        if let Some(label) = label {
+            if self.style == Style::Virtual {
+                let host = url.host_str().map(|host| format!("{label}.{host}"));
+                // Both parts are names of hosts; an address keeps its host and is refused
+                // by the store.
+                let _ = url.set_host(host.as_deref());
+            } else {
+                url.set_path(label);
+            }
+        }
+        Some(url.as_str().trim_end_matches('/').to_owned())
     }
 
     /// The bucket, the prefix and the endpoint, which tell it from others. There are no
     /// secrets in it.
     pub fn place(&self) -> String {
+        let account = match &self.store {
+            Store::Azure(account) => format!(" of the account {account}"),
+            _ => String::new(),
+        };
         match &self.endpoint {
-            Some(endpoint) => format!("{self} at {}", endpoint.as_str().trim_end_matches('/')),
-            None => self.to_string(),
+            Some(endpoint) => {
+                let endpoint = endpoint.as_str().trim_end_matches('/');
+                format!("{self}{account} at {endpoint}")
+            }
+            None => format!("{self}{account}"),
         }
     }
 
     /// The name of an object in messages.
     pub(super) fn shown(&self, key: &str) -> String {
-        format!("s3://{}/{key}", self.bucket)
+        let scheme = match self.store {
+            Store::S3 => "s3",
+            Store::Google => "gs",
+            Store::Azure(_) => "az",
+        };
+        format!("{scheme}://{}/{key}", self.bucket)
     }
 }
 
@@ -182,7 +250,8 @@ fn endpoint(text: &str) -> Result<Url, LocationError> {
 }
 
 fn is_bucket(text: &str) -> bool {
-    let inside = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.');
+    let inside =
+        |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.' | b'_');
     (3..=63).contains(&text.len())
         && text.bytes().all(inside)
         && !text.contains("..")
@@ -197,9 +266,10 @@ fn is_part(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(inside) && text != "." && text != ".."
 }
 
-fn is_region(text: &str) -> bool {
+/// The name of a region or an account.
+fn is_word(text: &str, longest: usize) -> bool {
     let inside = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
-    !text.is_empty() && text.len() <= 60 && text.bytes().all(inside)
+    !text.is_empty() && text.len() <= longest && text.bytes().all(inside)
 }
 
 #[cfg(test)]
@@ -210,20 +280,71 @@ mod tests {
     fn a_location_names_a_bucket_a_prefix_and_a_store() {
         let location: Location = "s3://catalogs".parse().unwrap();
         assert_eq!(location.to_string(), "s3://catalogs");
-        let url = location.url("a/b");
         assert_eq!(
-            url.as_str(),
-            "https://catalogs.s3.us-east-1.amazonaws.com/a/b"
+            (location.store, location.style),
+            (Store::S3, Style::Virtual)
         );
         let text = "s3://catalogs/a/b/?region=eu-west-1&endpoint=https://s3.example:9000";
         let location: Location = text.parse().unwrap();
         assert_eq!(location.to_string(), "s3://catalogs/a/b");
-        assert_eq!(location.prefix, "a/b/");
-        let url = location.url("a/b/c");
-        assert_eq!(url.as_str(), "https://s3.example:9000/catalogs/a/b/c");
-        let text = "s3://catalogs?endpoint=https://s3.example&style=virtual";
-        let location: Location = text.parse().unwrap();
-        assert_eq!(location.url("c").as_str(), "https://catalogs.s3.example/c");
+        assert_eq!(
+            (&*location.prefix, &*location.region),
+            ("a/b/", "eu-west-1")
+        );
+        assert_eq!(
+            location.place(),
+            "s3://catalogs/a/b at https://s3.example:9000"
+        );
+        let location: Location = "gs://some_catalogs/a".parse().unwrap();
+        assert_eq!(location.store, Store::Google);
+        let location: Location = "az://catalogs/a?account=ours".parse().unwrap();
+        assert_eq!(location.place(), "az://catalogs/a of the account ours");
+        for (text, asks) in [
+            ("gs://catalogs", false),
+            ("gs://catalogs?credentials=metadata", true),
+            ("s3://catalogs?credentials=metadata", true),
+        ] {
+            assert_eq!(
+                text.parse::<Location>().unwrap().asks_metadata,
+                asks,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_bucket_or_the_account_stands_in_the_path_or_the_host() {
+        for (text, root) in [
+            ("s3://catalogs", None),
+            ("s3://some.catalogs", None),
+            (
+                "s3://catalogs?endpoint=https://s3.example:9000",
+                Some("https://s3.example:9000"),
+            ),
+            (
+                "s3://catalogs?endpoint=https://s3.example&style=virtual",
+                Some("https://catalogs.s3.example"),
+            ),
+            ("gs://catalogs", None),
+            (
+                "gs://catalogs?endpoint=http://127.0.0.1:80",
+                Some("http://127.0.0.1"),
+            ),
+            ("az://catalogs?account=ours", None),
+            (
+                "az://catalogs?account=ours&endpoint=https://blob.example:10000",
+                Some("https://blob.example:10000/ours"),
+            ),
+            (
+                "az://catalogs?account=ours&endpoint=https://blob.example&style=virtual",
+                Some("https://ours.blob.example"),
+            ),
+        ] {
+            let location: Location = text.parse().unwrap();
+            assert_eq!(location.root().as_deref(), root, "{text}");
+        }
+        let dotted: Location = "s3://some.catalogs".parse().unwrap();
+        assert_eq!(dotted.style, Style::Path);
     }
 
     #[test]
@@ -246,6 +367,12 @@ mod tests {
             "s3://catalogs?endpoint=https://s3.example/path",
             "s3://catalogs?style=host",
             "s3://catalogs?credentials=file",
+            "s3://catalogs?account=a",
+            "gs://catalogs?region=a",
+            "gs://catalogs?style=path",
+            "az://catalogs",
+            "az://catalogs?account=",
+            "az://catalogs?account=a/b",
         ] {
             let refused = text.parse::<Location>();
             // The parser of URLs resolves the dots, which leaves a plain path.

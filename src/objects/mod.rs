@@ -1,25 +1,20 @@
-//! Objects in a bucket, over the protocol of S3: put, get, list and delete.
+//! Objects in a bucket of S3 and what speaks its protocol, of Google Cloud Storage, or of Azure.
+//! The crate `object_store` has the protocols and signatures.
 //!
-//! `location` is the setting, `credentials` and `platform` find the key that signs, `signature`
-//! signs requests (AWS Signature Version 4), `sender` sends them, `bucket` writes, lists and
-//! removes objects, `body` reads them, `answer` reads the documents that a store sends. Whoever uses this decides what objects mean.
+//! `location` is the setting, `credentials` names where the key comes from, `supply` gets it,
+//! `transport` sends requests within limits, `client` puts these together, `bucket` reads,
+//! writes, lists and removes objects, `error` has the reasons of failures. Whoever uses this
+//! decides what objects mean.
 
-mod access_key;
-mod answer;
-mod body;
 mod bucket;
+mod client;
 mod credentials;
 mod error;
 mod location;
-mod platform;
-mod sender;
-mod signature;
+mod supply;
+mod transport;
 
-pub use access_key::AccessKey;
-pub use body::Body;
-pub use bucket::{Bucket, Pages, Put};
-pub use credentials::CredentialSource;
+pub use bucket::{Body, Bucket, Listed, Pages, Settings};
+pub use credentials::{CredentialSource, Variables};
 pub use error::{ObjectError, ObjectProblem};
-pub use location::{Location, LocationError, Style};
-pub use platform::Platform;
-pub use sender::Settings;
+pub use location::{Location, LocationError, Store, Style};

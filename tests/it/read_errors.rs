@@ -42,7 +42,7 @@ fn a_read_that_fails_now_and_then_withdraws_nothing() {
         assert_eq!(status["state"], "serving", "{status:#}");
         assert_eq!(status["damage"], Value::Null);
         assert_eq!(almanac.all("a").text(), before);
-        assert!(begun.elapsed() < Duration::from_secs(60), "no read fails");
+        assert!(begun.elapsed() < Duration::from_mins(1), "no read fails");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
 use crate::config::layer::layer;
 use crate::config::value::{Timeout, ValueError, deserialized_from_text};
@@ -28,7 +29,7 @@ pub struct WrittenObjects(Location);
 pub struct FleetSettings {
     /// The file with the password of the database.
     pub password_file: Option<PathBuf>,
-    /// The file with the key of the bucket, in the format of the AWS tools.
+    /// The file with the key of the bucket, in the format of its provider's tools.
     pub credentials_file: Option<PathBuf>,
     /// Certificates to trust besides the system's, in PEM.
     pub ca_files: Option<Vec<PathBuf>>,
@@ -37,14 +38,13 @@ pub struct FleetSettings {
 }
 
 impl FleetSettings {
-    /// The fleet, if there is one. `usual` are the credentials of the environment, and
-    /// `name` is that of this machine.
+    /// The fleet, if there is one. The environment has the name of this machine, and perhaps
+    /// the key of the bucket.
     pub(in crate::config) fn resolve(
         self,
         database: Option<WrittenDatabase>,
         objects: Option<WrittenObjects>,
-        usual: CredentialSource,
-        name: String,
+        environment: &Environment,
     ) -> Result<Option<fleet::Settings>, ConfigError> {
         let (database, objects) = match (database, objects) {
             (Some(WrittenDatabase(database)), Some(WrittenObjects(objects))) => (database, objects),
@@ -60,7 +60,8 @@ impl FleetSettings {
         let ca_files = self.ca_files.unwrap_or_default();
         let credentials = match self.credentials_file {
             Some(file) => CredentialSource::File(file),
-            None => usual,
+            None if objects.asks_metadata => CredentialSource::Metadata,
+            None => environment.object_credentials(&objects.store),
         };
         Ok(Some(fleet::Settings {
             database,
@@ -71,7 +72,7 @@ impl FleetSettings {
                 credentials,
                 ca_files,
             },
-            name,
+            name: environment.host_name(),
             stale,
         }))
     }

@@ -23,7 +23,7 @@ use crate::store::fleet::{Beat, Fleet, FleetError, GenerationId, Lease, ReplicaI
 use crate::store::{NewRevisionNumber, Revision, RevisionId};
 
 /// How long a new holder waits for what the one before has begun.
-const INHERIT: Duration = Duration::from_secs(60);
+const INHERIT: Duration = Duration::from_mins(1);
 
 /// This replica's place in a fleet. Cheap to clone.
 #[derive(Clone)]

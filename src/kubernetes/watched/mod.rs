@@ -24,7 +24,7 @@ use crate::kubernetes::resources::Kind;
 /// The objects of a page.
 const PAGE: u32 = 500;
 /// The longest wait for a page, and for the head of a watch.
-const LIST: Duration = Duration::from_secs(60);
+const LIST: Duration = Duration::from_mins(1);
 /// The time after which the API server ends a watch, in seconds. It sends no more
 /// than 295.
 const WATCH: u32 = 290;

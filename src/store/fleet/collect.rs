@@ -182,8 +182,9 @@ impl Fleet {
     async fn mark_strays(&self) -> Result<u64, FleetError> {
         let mut pages = self.bucket.list(OBJECTS);
         let mut marked = 0;
-        while let Some(keys) = pages.next().await? {
-            let named: Vec<_> = keys.iter().filter_map(|key| parse_key(key)).collect();
+        while let Some(page) = pages.next().await? {
+            let named = page.iter().filter_map(|object| parse_key(&object.name));
+            let named: Vec<_> = named.collect();
             let digests = named.iter().map(|(digest, _)| digest.as_bytes().to_vec());
             let incarnations = named.iter().map(|(_, incarnation)| *incarnation);
             let statement = sqlx::query(

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use sqlx::Row as _;
 
-use crate::objects::Put;
 use crate::store::fleet::error::FleetError;
 use crate::store::fleet::pool::Fleet;
 use crate::store::sql::seconds;
@@ -29,7 +28,7 @@ impl Fleet {
     pub async fn check_bucket(&self, id: &str) -> Result<(), FleetError> {
         if !self.has_mark(id).await? {
             self.claim_place().await?;
-            self.bucket.put(MARK, mark(id), Put::IfAbsent).await?;
+            self.bucket.put_if_absent(MARK, mark(id)).await?;
             tracing::info!(bucket = %self.bucket.location(), "the bucket belongs to this fleet now");
             if !self.has_mark(id).await? {
                 return Err(FleetError::Refused(format!(
@@ -40,14 +39,13 @@ impl Fleet {
             }
         }
         // A store without conditions would let two fleets share a prefix.
-        if self.bucket.put(MARK, mark(id), Put::IfAbsent).await? {
+        if self.bucket.put_if_absent(MARK, mark(id)).await? {
             return Err(self.no_conditions());
         }
         // An object that nobody removes fails a collection, a day later.
-        let nothing = self.bucket.put(PROBE, Bytes::new(), Put::Replace);
-        nothing.await?;
+        self.bucket.put(PROBE, Bytes::new()).await?;
         self.bucket.delete(PROBE).await?;
-        if !self.bucket.lists(MARK).await? {
+        if self.bucket.head(MARK).await?.is_none() {
             return Err(self.no_lists());
         }
         self.note_place().await?;
@@ -75,7 +73,7 @@ impl Fleet {
             seconds(SystemTime::now())
         };
         let key = probe_key(now);
-        self.bucket.put(&key, Bytes::new(), Put::Replace).await?;
+        self.bucket.put(&key, Bytes::new()).await?;
         let tried = self.try_object(&key).await;
         // It is removed in any case, and its own problem comes first.
         let removed = self.bucket.delete(&key).await;
@@ -90,9 +88,9 @@ impl Fleet {
     pub(super) async fn remove_probes(&self) -> Result<(), FleetError> {
         let now = self.now().await?;
         let mut pages = self.bucket.list(PROBE);
-        while let Some(keys) = pages.next().await? {
-            for key in keys.iter().filter(|key| is_abandoned(key, now)) {
-                self.bucket.delete(key).await?;
+        while let Some(page) = pages.next().await? {
+            for object in page.iter().filter(|object| is_abandoned(&object.name, now)) {
+                self.bucket.delete(&object.name).await?;
             }
         }
         Ok(())
@@ -107,10 +105,10 @@ impl Fleet {
 
     /// Checks that an object that is there is kept and listed.
     async fn try_object(&self, key: &str) -> Result<(), FleetError> {
-        if self.bucket.put(key, Bytes::new(), Put::IfAbsent).await? {
+        if self.bucket.put_if_absent(key, Bytes::new()).await? {
             return Err(self.no_conditions());
         }
-        if self.bucket.lists(key).await? {
+        if self.bucket.head(key).await?.is_some() {
             Ok(())
         } else {
             Err(self.no_lists())
@@ -197,7 +195,8 @@ impl Fleet {
 
     fn no_lists(&self) -> FleetError {
         FleetError::Refused(format!(
-            "the list of {} lacks an object that is there: allow s3:ListBucket on the prefix",
+            "the list of {} lacks an object that is there: allow the key to list objects of the \
+             prefix (s3:ListBucket)",
             self.bucket.location()
         ))
     }

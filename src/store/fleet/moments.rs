@@ -7,7 +7,6 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 
-use crate::objects::Put;
 use crate::store::fleet::error::FleetError;
 use crate::store::fleet::generation::{Generation, GenerationId};
 use crate::store::fleet::leases::TrackId;
@@ -49,8 +48,7 @@ impl Fleet {
         let moment = serde_json::to_vec(&Moment::of(generation, flips));
         let moment = moment.map_err(|_| FleetError::Row("moments"))?;
         let key = key(generation.id);
-        let written = self.bucket.put(&key, Bytes::from(moment), Put::Replace);
-        Ok(written.await.map(drop)?)
+        Ok(self.bucket.put(&key, Bytes::from(moment)).await?)
     }
 
     /// The moment of a generation, in microseconds of the database's clock. `None` when the
@@ -70,7 +68,7 @@ impl Fleet {
         let mut keys = Vec::new();
         let mut pages = self.bucket.list(MOMENTS);
         while let Some(page) = pages.next().await? {
-            keys.extend(page);
+            keys.extend(page.into_iter().map(|object| object.name));
         }
         // After the list: a track that is newer than it has no moment in it.
         let query = sqlx::query(

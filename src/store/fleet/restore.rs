@@ -216,7 +216,8 @@ impl Fleet {
 
     /// Whether the bucket has an object. It is noted otherwise.
     async fn look_for(&self, digest: &Digest, incarnation: i64) -> Result<bool, FleetError> {
-        let is_there = self.bucket.lists(&key(digest, incarnation)).await?;
+        let found = self.bucket.head(&key(digest, incarnation)).await?;
+        let is_there = found.is_some();
         if !is_there {
             let statement = "UPDATE objects SET state = 'lost'
                 WHERE digest = $1 AND incarnation = $2 AND state = 'there'";

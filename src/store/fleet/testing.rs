@@ -1,6 +1,6 @@
 //! For tests of what uses a fleet.
 
-use crate::objects::{self, AccessKey, CredentialSource};
+use crate::objects::{self, CredentialSource};
 use crate::store::RevisionId;
 use crate::store::fleet::{Fleet, Generation, GenerationId, Lease, ReplicaId, Settings, TrackId};
 
@@ -15,11 +15,7 @@ pub fn unreachable() -> Fleet {
         ca_files: Vec::new(),
         objects: objects::Settings {
             location: "s3://bucket/a?endpoint=http://127.0.0.1:1".parse().unwrap(),
-            credentials: CredentialSource::Key(AccessKey {
-                id: "a".into(),
-                secret: "a".into(),
-                token: None,
-            }),
+            credentials: CredentialSource::from_key("a", "a"),
             ca_files: Vec::new(),
         },
         name: "a".into(),

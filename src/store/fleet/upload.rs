@@ -7,7 +7,6 @@
 use bytes::Bytes;
 use sqlx::Row as _;
 
-use crate::objects::Put;
 use crate::store::disk::DiskError;
 use crate::store::fleet::error::FleetError;
 use crate::store::fleet::file_limit::FileLimit;
@@ -190,7 +189,7 @@ impl Fleet {
         let body = body.await.unwrap_or_else(stopped)?;
         let key = key(&upload.digest, incarnation);
         // An object that is there is whole: a store keeps nothing of a broken request.
-        self.bucket.put(&key, body, Put::IfAbsent).await?;
+        self.bucket.put_if_absent(&key, body).await?;
         let statement = sqlx::query(
             "UPDATE objects SET state = 'there', touched = clock_timestamp()
              WHERE digest = $1 AND incarnation = $2 AND state = 'coming'",

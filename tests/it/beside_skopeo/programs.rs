@@ -21,7 +21,7 @@ use super::pki;
 use crate::support::program::pause;
 
 /// The longest time for one case.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// The variable that tells a worker where to get its cases.
 const WORKER: &str = "ALMANAC_TEST_WORKER";
 /// The name of the test that is the worker.

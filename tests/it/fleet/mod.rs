@@ -19,7 +19,7 @@ mod starts;
 
 use std::time::Instant;
 
-use almanac::objects::{self as bucket, AccessKey, CredentialSource};
+use almanac::objects::{self as bucket, CredentialSource};
 use almanac::store::fleet::{Collected, Fleet, FleetError, Settings};
 use images::digest::Digest;
 use serde_json::Value;
@@ -178,11 +178,7 @@ fn fleet_at(shared: &Shared, prefix: &str) -> Fleet {
         ca_files: Vec::new(),
         objects: bucket::Settings {
             location: shared.objects.url(prefix).parse().unwrap(),
-            credentials: CredentialSource::Key(AccessKey {
-                id: KEY.into(),
-                secret: "secret".into(),
-                token: None,
-            }),
+            credentials: CredentialSource::from_key(KEY, "secret"),
             ca_files: Vec::new(),
         },
         name: "test".into(),

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::catalog::{Catalog, Format};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A store, and the slot of the catalog `a`.
 pub(crate) struct InStore {

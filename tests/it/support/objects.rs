@@ -1,4 +1,4 @@
-//! A store that speaks S3's protocol, and lies on request. Bytes lie in memory.
+//! A store that speaks S3's protocol and Google's, and lies on request. Bytes lie in memory.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,8 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use http::header::{ETAG, IF_NONE_MATCH, RANGE};
+use http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_NONE_MATCH, LAST_MODIFIED, RANGE,
+};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -32,6 +36,8 @@ pub(crate) const PLATFORM_TOKEN: &str = "token-of-the-cluster";
 pub(crate) const SESSION: &str = "session";
 /// The most keys of one page of a list.
 const PAGE: usize = 3;
+/// When all objects were written.
+const WRITTEN: &str = "2026-01-02T03:04:05Z";
 
 /// A store that runs until it is dropped.
 pub(crate) struct ObjectStore {
@@ -73,8 +79,6 @@ pub(crate) struct Lies {
     pub(crate) gone: bool,
     /// Refuse requests without this token of a session.
     pub(crate) session: Option<&'static str>,
-    /// Refuse signatures of another clock than this many seconds ahead.
-    pub(crate) ahead: Option<i64>,
 }
 
 #[derive(Default)]
@@ -83,6 +87,8 @@ struct State {
     objects: BTreeMap<String, Bytes>,
     /// Those that were cut.
     cut: Vec<String>,
+    /// The public key of the service account of Google that may use it.
+    google_key: Option<Vec<u8>>,
     /// `METHOD KEY` of all requests.
     requests: Vec<String>,
 }
@@ -146,6 +152,16 @@ impl ObjectStore {
     pub(crate) fn url_at(&self, prefix: &str, host: &str) -> String {
         let (scheme, port) = (self.scheme, self.address.port());
         format!("s3://{BUCKET}/{prefix}?endpoint={scheme}://{host}:{port}")
+    }
+
+    /// The setting that names its bucket as one of Google, which takes tokens that this key
+    /// has signed.
+    pub(crate) fn google_url(&self, prefix: &str, public_key: Vec<u8>) -> String {
+        self.lock().google_key = Some(public_key);
+        format!(
+            "gs://{BUCKET}/{prefix}?endpoint={}://{}",
+            self.scheme, self.address
+        )
     }
 
     /// An address of the platform, which gives keys for the store.
@@ -227,8 +243,9 @@ async fn answer(
     request: Request<Body>,
 ) -> Result<Response<Body>, std::io::Error> {
     let (parts, body) = request.into_parts();
-    let path = parts.uri.path().to_owned();
-    let lies = {
+    let path = percent_encoding::percent_decode_str(parts.uri.path());
+    let path = path.decode_utf8().unwrap().into_owned();
+    let (lies, google_key) = {
         let mut state = state.lock().unwrap();
         let mut lies = state.lies.clone();
         state.requests.push(format!("{} {path}", parts.method));
@@ -237,7 +254,7 @@ async fn answer(
             Some(times) => *times -= 1,
             None => {}
         }
-        lies
+        (lies, state.google_key.clone())
     };
     tokio::time::sleep(lies.slow).await;
     if lies.gone {
@@ -249,31 +266,39 @@ async fn answer(
     if let Some((status, code)) = lies.status {
         return Ok(refusal(status, code));
     }
-    if let Some(given) = give_key(&path, &parts.headers, &body) {
+    if let Some(given) = give_key(&path, &parts) {
         return Ok(given);
     }
-    if let Some(refused) = refused(&parts, &body, &lies) {
+    let refused = match google_key {
+        Some(key) => refused_by_google(&parts.headers, &key),
+        None => refused(&parts, &body, &lies),
+    };
+    if let Some(refused) = refused {
         return Ok(refused);
     }
-    let Some(path) = path.strip_prefix(&format!("/{BUCKET}/")) else {
+    let Some(path) = path.strip_prefix(&format!("/{BUCKET}")) else {
         return Ok(refusal(404, "NoSuchBucket"));
     };
     let mut state = state.lock().unwrap();
     if path.is_empty() && parts.method == Method::GET {
         return Ok(list(&state, &lies, parts.uri.query().unwrap_or_default()));
     }
-    let key = path.to_owned();
+    let key = path.trim_start_matches('/').to_owned();
     Ok(match parts.method {
         Method::PUT if lies.unwritable.is_some_and(|part| key.contains(part)) => {
             refusal(403, "AccessDenied")
         }
         Method::PUT => {
-            let conditional = parts.headers.contains_key(IF_NONE_MATCH) && !lies.no_conditions;
-            if conditional && state.objects.contains_key(&key) {
+            let mut conditions = [IF_NONE_MATCH.as_str(), "x-goog-if-generation-match"].into_iter();
+            let conditional = conditions.any(|name| parts.headers.contains_key(name));
+            if conditional && !lies.no_conditions && state.objects.contains_key(&key) {
                 return Ok(refusal(412, "PreconditionFailed"));
             }
+            let tag = tag(&body);
             state.objects.insert(key, body);
-            Response::new(Body::empty())
+            let mut response = Response::new(Body::empty());
+            response.headers_mut().insert(ETAG, tag.parse().unwrap());
+            response
         }
         Method::DELETE if lies.no_deletes => refusal(403, "AccessDenied"),
         Method::DELETE => {
@@ -292,17 +317,21 @@ fn get(state: &mut State, lies: &Lies, key: &str, headers: &HeaderMap) -> Respon
     if lies.busy.is_some_and(|part| key.contains(part)) {
         return refusal(503, "SlowDown");
     }
-    let tag = format!("\"{}\"", Digest::of(object).hex());
+    let tag = tag(object);
     let mut bytes = object.to_vec();
+    let size = bytes.len();
     if lies.altered.is_some_and(|part| key.contains(part)) {
         *bytes.last_mut().unwrap() ^= 1;
     }
-    let mut code = 200;
+    let mut response = Response::builder().header(ETAG, tag);
     if let Some(range) = headers.get(RANGE) {
         let range = range.to_str().unwrap().strip_prefix("bytes=").unwrap();
-        let from: usize = range.strip_suffix('-').unwrap().parse().unwrap();
-        bytes.drain(..from);
-        code = 206;
+        let (from, to) = range.split_once('-').unwrap();
+        let from: usize = from.parse().unwrap();
+        let end = to.parse::<usize>().unwrap().min(size - 1) + 1;
+        bytes = bytes[from..end].to_vec();
+        let range = format!("bytes {from}-{}/{size}", end - 1);
+        response = response.status(206).header(CONTENT_RANGE, range);
     }
     let mut body = Body::from(bytes.clone());
     if lies.cut && !state.cut.iter().any(|cut| cut == key) {
@@ -320,9 +349,32 @@ fn get(state: &mut State, lies: &Lies, key: &str, headers: &HeaderMap) -> Respon
         });
         body = Body::from_stream(parts);
     }
-    let mut response = status(code, body);
-    response.headers_mut().insert(ETAG, tag.parse().unwrap());
+    let written = humantime::parse_rfc3339(WRITTEN).unwrap();
     response
+        .header(LAST_MODIFIED, httpdate::fmt_http_date(written))
+        .header(CONTENT_LENGTH, bytes.len())
+        .body(body)
+        .unwrap()
+}
+
+fn tag(object: &[u8]) -> String {
+    format!("\"{}\"", Digest::of(object).hex())
+}
+
+/// A refusal of a request without a token that this key has signed (RS256).
+fn refused_by_google(headers: &HeaderMap, key: &[u8]) -> Option<Response<Body>> {
+    let is_good = || {
+        let token = headers.get(AUTHORIZATION)?.to_str().ok()?;
+        let (signed, signature) = token.strip_prefix("Bearer ")?.rsplit_once('.')?;
+        let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?;
+        let algorithm = &ring::signature::RSA_PKCS1_2048_8192_SHA256;
+        let key = ring::signature::UnparsedPublicKey::new(algorithm, key);
+        key.verify(signed.as_bytes(), &signature).ok()
+    };
+    if is_good().is_some() {
+        return None;
+    }
+    Some(refusal(401, "AuthenticationRequired"))
 }
 
 /// A refusal of a request that is not signed as it should be.
@@ -343,39 +395,31 @@ fn refused(parts: &Parts, body: &[u8], lies: &Lies) -> Option<Response<Body>> {
     if lies.session.is_some() && text("x-amz-security-token") != lies.session {
         return Some(refusal(403, "InvalidToken"));
     }
-    let ahead = lies.ahead?;
-    let now = std::time::SystemTime::now() + Duration::from_secs(ahead.unsigned_abs());
-    let minute = |date: &str| date.replace(['-', ':'], "")[..13].to_owned();
-    let wanted = humantime::format_rfc3339_seconds(now).to_string();
-    let is_near = text("x-amz-date").is_some_and(|date| minute(date) == minute(&wanted));
-    if is_near {
-        return None;
-    }
-    let mut refused = refusal(403, "RequestTimeTooSkewed");
-    let date = httpdate::fmt_http_date(now).parse().unwrap();
-    refused.headers_mut().insert("date", date);
-    Some(refused)
+    None
 }
 
 /// A key as a platform gives it, to those who show its token.
-fn give_key(path: &str, headers: &HeaderMap, body: &[u8]) -> Option<Response<Body>> {
+fn give_key(path: &str, parts: &Parts) -> Option<Response<Body>> {
     let end = "2100-01-01T00:00:00Z";
+    let query = parts.uri.query().unwrap_or_default();
     let document = match path {
-        "/platform/pod" if headers.get("authorization")? == PLATFORM_TOKEN => format!(
+        "/platform/pod" if parts.headers.get(AUTHORIZATION)? == PLATFORM_TOKEN => format!(
             r#"{{"AccessKeyId": "{KEY}", "SecretAccessKey": "secret", "Token": "{SESSION}",
                 "Expiration": "{end}"}}"#
         ),
-        "/platform/sts" if has(body, PLATFORM_TOKEN) && has(body, "RoleArn=arn%3Aours") => format!(
-            "<Credentials><AccessKeyId>{KEY}</AccessKeyId><SecretAccessKey>secret</SecretAccessKey>\
-             <SessionToken>{SESSION}</SessionToken><Expiration>{end}</Expiration></Credentials>"
-        ),
+        "/platform/sts"
+            if query.contains(PLATFORM_TOKEN) && query.contains("RoleArn=arn%3Aours") =>
+        {
+            format!(
+                "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>\
+                 <AccessKeyId>{KEY}</AccessKeyId><SecretAccessKey>secret</SecretAccessKey>\
+                 <SessionToken>{SESSION}</SessionToken><Expiration>{end}</Expiration></Credentials>\
+                 </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"
+            )
+        }
         _ => return None,
     };
     Some(Response::new(Body::from(document)))
-}
-
-fn has(body: &[u8], text: &str) -> bool {
-    String::from_utf8_lossy(body).contains(text)
 }
 
 /// Whether the signature is that of this request with the store's secret (AWS Signature
@@ -452,15 +496,25 @@ fn list(state: &State, lies: &Lies, query: &str) -> Response<Body> {
         .keys()
         .filter(|key| key.starts_with(prefix) && key.as_str() > after && !lies.empty_lists)
         .collect();
-    let page = keys.iter().take(PAGE);
-    let contents = page.map(|key| format!("<Contents><Key>{key}</Key></Contents>"));
+    let most = pairs
+        .get("max-keys")
+        .map_or(PAGE, |most| most.parse().unwrap());
+    let page = keys.iter().take(most);
+    let contents = page.map(|key| {
+        let size = state.objects[*key].len();
+        format!(
+            "<Contents><Key>{key}</Key><LastModified>{WRITTEN}</LastModified><Size>{size}</Size>\
+             </Contents>"
+        )
+    });
     let mut document: String = contents.collect();
-    if keys.len() > PAGE {
-        let token = format!(
-            "<NextContinuationToken>{}</NextContinuationToken>",
-            keys[PAGE - 1]
-        );
-        document.push_str(&token);
+    if keys.len() > most {
+        let token = keys[most - 1];
+        document.extend([
+            "<NextContinuationToken>",
+            token.as_str(),
+            "</NextContinuationToken>",
+        ]);
     }
     let document = format!(
         "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\

@@ -372,6 +372,15 @@ impl Error {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
             Self::Paused { wait, .. } => Some(*wait),
+    /// Whether a location returned a manifest with another digest than the one it named.
+    pub fn is_manifest_mismatch(&self) -> bool {
+        match self {
+            Self::ManifestMismatch { .. } => true,
+            Self::AllFailed { failures, .. } => failures.iter().any(Self::is_manifest_mismatch),
+            _ => false,
+        }
+    }
+
             Self::AllFailed { failures, .. } => failures.iter().filter_map(Self::retry_after).max(),
             _ => None,
         }

@@ -14,7 +14,7 @@ use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::Catalog;
 use crate::support::image::{Built, Image, Index};
 use crate::support::program::Start;
-use crate::support::registry::Access;
+use crate::support::registry::{Access, DigestHeader};
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
@@ -153,6 +153,69 @@ fn a_limit_of_requests_is_reported_with_the_registrys_text_the_pause_and_the_log
 
 #[test]
 fn an_image_with_a_label_that_is_null_is_read() {
+#[test]
+fn a_tag_that_needs_a_login_is_reported_with_the_registrys_text() {
+    let (upstream, _) = upstream();
+    let (stranger, _folder) = with_login(&upstream, &json!({}));
+    for challenge in [None, Some("Basic realm=\"a\""), Some("Negotiate")] {
+        upstream.misbehave(|behaviour| behaviour.access = Access::Nobody(challenge));
+        upstream.forget_requests();
+        let error = run(stranger.resolve(&reference(&upstream))).unwrap_err();
+        for said in [
+            "401 Unauthorized: UNAUTHORIZED: authentication required",
+            "no credentials are configured for it",
+        ] {
+            assert!(error.to_string().contains(said), "{error}");
+        }
+        assert_eq!(upstream.lines(), [HEAD, GET]);
+    }
+    // Refused credentials are not sent once more for the text.
+    upstream.misbehave(|behaviour| behaviour.access = Access::Basic("me", "other"));
+    upstream.forget_requests();
+    let (known, _folder) = with_login(&upstream, &password());
+    let error = run(known.resolve(&reference(&upstream))).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("(the credentials were refused)"),
+        "{error}"
+    );
+    assert_eq!(upstream.lines(), [HEAD, HEAD]);
+}
+
+#[test]
+fn a_forbidden_image_is_reported_with_what_became_of_the_credentials() {
+    let (upstream, _) = upstream();
+    let error = |client: &Client| run(client.resolve(&reference(&upstream))).unwrap_err();
+    let (stranger, _folder) = with_login(&upstream, &json!({}));
+    upstream.misbehave(|behaviour| behaviour.status = Some(403));
+    let refused = error(&stranger).to_string();
+    assert!(refused.ends_with("(no credentials were sent)"), "{refused}");
+    let (known, _other) = with_login(&upstream, &password());
+    upstream.behave();
+    upstream.misbehave(|behaviour| behaviour.access = Access::Basic("me", "secret"));
+    run(known.resolve(&reference(&upstream))).unwrap();
+    upstream.misbehave(|behaviour| behaviour.status = Some(403));
+    let refused = error(&known).to_string();
+    assert!(refused.ends_with("(credentials were sent)"), "{refused}");
+}
+
+#[test]
+fn a_manifest_with_a_wrong_digest_in_its_header_is_reported_as_such() {
+    let (upstream, image) = upstream();
+    upstream.misbehave(|behaviour| behaviour.digest_header = DigestHeader::Wrong);
+    let error = run(async {
+        let registries = Registries::new(&Settings::default()).unwrap();
+        let route = registries.route(&reference(&upstream)).await.unwrap();
+        route.resolve_manifest().await.unwrap_err()
+    });
+    assert_eq!(error.reason(), "digest_mismatch");
+    let said = format!("the digest {} instead of", image.digest());
+    assert!(error.to_string().contains(&said), "{error}");
+    let finished = render(&upstream);
+    assert!(finished.stderr.contains(&said), "{finished:?}");
+}
+
     let upstream = Upstream::start();
     let image = Image::of_catalog(&Catalog::one("first"))
         .edit_config(|config| config["config"]["Labels"]["empty"] = Value::Null)

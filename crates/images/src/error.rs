@@ -503,9 +503,13 @@ fn status_note(
         (StatusCode::UNAUTHORIZED, Login::OtherHost) => {
             "a host that the registry leads to gets no credentials"
         }
-        (StatusCode::TOO_MANY_REQUESTS, Login::OtherHost) => "",
-        (StatusCode::TOO_MANY_REQUESTS, Login::Sent) => "credentials were sent",
-        (StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS, _) => "no credentials were sent",
+        (_, Login::OtherHost) => "",
+        (StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS, Login::Sent) => {
+            "credentials were sent"
+        }
+        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS, _) => {
+            "no credentials were sent"
+        }
         _ => "",
     };
     let pause = retry_after.filter(|pause| !pause.is_zero()).map(|pause| {
@@ -612,7 +616,14 @@ mod tests {
             note(429, Login::NotConfigured, Some(90)),
             " (it asks for a pause of 1m 30s; no credentials were sent)"
         );
-        assert_eq!(note(429, Login::Sent, None), " (credentials were sent)");
+        for status in [403, 429] {
+            assert_eq!(note(status, Login::Sent, None), " (credentials were sent)");
+            assert_eq!(note(status, Login::OtherHost, None), "");
+        }
+        assert_eq!(
+            note(403, Login::NotConfigured, None),
+            " (no credentials were sent)"
+        );
         assert_eq!(
             note(503, Login::Sent, Some(7)),
             " (it asks for a pause of 7s)"

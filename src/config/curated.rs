@@ -176,10 +176,10 @@ fn of_image_set(
     let narrow = !from.is_empty();
     let mut selections = Vec::new();
     for operators in set.operators {
-        let source = image_set_source(&operators.catalog).ok();
-        let source = source.map(Source::absolute);
+        let source = image_set_source(&operators.catalog);
+        let wanted = source.as_ref().ok().cloned().map(Source::absolute);
         let mut matching = catalogs.iter();
-        let found = matching.find(|catalog| Some(&catalog.source) == source.as_ref());
+        let found = matching.find(|catalog| Some(&catalog.source) == wanted.as_ref());
         let name = match found {
             Some(catalog) => &catalog.name,
             // A catalog outside of `from` need not be configured.
@@ -187,6 +187,13 @@ fn of_image_set(
             None => {
                 return Err(CuratedError::NotFollowed {
                     path: path.to_owned(),
+                    advice: match source {
+                        Ok(source) => {
+                            let source = source.to_string();
+                            format!("add a [[catalog]] with source = {source:?}")
+                        }
+                        Err(error) => error.to_string(),
+                    },
                     catalog: operators.catalog,
                 });
             }

@@ -271,8 +271,7 @@ pub enum CuratedError {
     },
     /// A catalog of the file that is not configured.
     #[error(
-        "{} selects from {catalog}, which no catalog has as its source; \
-         add a [[catalog]] with source = {catalog:?}",
+        "{} selects from {catalog}, which no catalog has as its source; {advice}",
         path.display()
     )]
     NotFollowed {
@@ -280,6 +279,8 @@ pub enum CuratedError {
         path: PathBuf,
         /// The catalog, as the file writes it.
         catalog: String,
+        /// The remedy.
+        advice: String,
     },
     /// A selection that contradicts itself.
     #[error(transparent)]

@@ -8,7 +8,9 @@ use serde::{Deserialize, Deserializer};
 
 use crate::ingest::curation::Curation;
 use ::images::digest::DigestError;
-use ::images::reference::{Reference, ReferenceError, is_repository, is_tag, without_user};
+use ::images::reference::{
+    Reference, ReferenceError, is_repository, is_tag, scheme_remedy, without_user,
+};
 use ::images::{Choice, Format};
 use fbc::text::suggest;
 
@@ -286,13 +288,9 @@ impl FromStr for Source {
             return Ok(Self::Layout(layout));
         }
         for scheme in ["docker:", "https:", "http:", "dir:", "containers-storage:"] {
-            if let Some(rest) = text.strip_prefix(scheme) {
-                let remedy = rest.strip_prefix("//").map(|rest| {
-                    format!(
-                        "; for an image, drop {scheme}// and write {}",
-                        without_user(rest)
-                    )
-                });
+            if text.starts_with(scheme) {
+                let remedy = scheme_remedy(text);
+                let remedy = remedy.map(|remedy| format!("; for an image, {remedy}"));
                 let shown = without_user(text).to_owned();
                 return Err(SourceError::Scheme(shown, remedy.unwrap_or_default()));
             }
@@ -447,5 +445,15 @@ mod tests {
         assert!(!"oci:a:v1".parse::<Source>().unwrap().is_fixed());
         let digest = format!("oci-archive:a@sha256:{}", "0".repeat(64));
         assert!(digest.parse::<Source>().unwrap().is_fixed());
+        let digest = format!("quay.io/a/b@sha256:{}", "0".repeat(64));
+        let both = digest.replace('@', ":v1@");
+        let error = format!("docker://{both}").parse::<Source>().unwrap_err();
+        let said = format!("drop docker:// and the tag, and write {digest}; a source is");
+        assert!(error.to_string().contains(&said), "{error}");
+        // Nothing is proposed that would be refused.
+        for text in ["docker://", "docker://busybox", "dir://folder"] {
+            let error = text.parse::<Source>().unwrap_err().to_string();
+            assert!(error.contains("is not supported; a source is"), "{error}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::digest::Digest;
 use crate::manifest::ManifestError;
 use crate::policy::PolicyRejection;
 use crate::reference::Reference;
+use crate::registry::Proxy;
 use crate::registry::message::RegistryMessage;
 use crate::registry::url::redacted;
 use crate::server_trust;
@@ -59,11 +60,8 @@ pub enum Error {
         /// The problem.
         problem: String,
     },
-    /// A proxy that wants a user and password.
-    #[error(
-        "{reference}: {url}: the proxy wants a user and password (407): write the variable of the \
-         proxy as http://USER:PASSWORD@HOST:PORT"
-    )]
+    /// A proxy that wants a user and password, or refuses those that it got.
+    #[error("{reference}: {url}: {problem}")]
     Proxy {
         /// The image.
         reference: Reference,
@@ -409,9 +407,18 @@ impl Error {
     pub(crate) fn of_request(
         reference: &Reference,
         url: &Url,
-        proxy: Option<&str>,
+        proxy: Option<&Proxy>,
         error: reqwest::Error,
     ) -> Self {
+    /// The error of a proxy that answered 407.
+    pub(crate) fn of_proxy(reference: &Reference, url: &Url, proxy: &Proxy) -> Self {
+        Self::Proxy {
+            reference: reference.clone(),
+            url: through(url, Some(proxy)),
+            problem: proxy.login_problem(),
+        }
+    }
+
         let is_plain = url.scheme() == "http" && proxy.is_none() && error.is_request();
         let (reference, url) = (reference.clone(), through(url, proxy));
         // The client's own message would repeat the URL with its query.
@@ -419,9 +426,13 @@ impl Error {
         if source.is_timeout() {
             return Self::Timeout { reference, url };
         }
+        if let Some(proxy) = proxy.filter(|_| Proxy::wants_login(&error)) {
+            return Self::of_proxy(reference, url, proxy);
+        }
         // A body that breaks off later may be requested again.
+        let has_secure_proxy = proxy.is_some_and(|proxy| proxy.has_tls);
         let tls = if source.is_request() {
-            tls_problem(&source)
+            tls_problem(&source, has_secure_proxy)
         } else {
             None
         };
@@ -447,7 +458,7 @@ impl Error {
 }
 
 /// An address for messages, with the proxy on the way.
-pub(crate) fn through(url: &Url, proxy: Option<&str>) -> String {
+fn through(url: &Url, proxy: Option<&Proxy>) -> String {
     let url = redacted(url);
     match proxy {
         Some(proxy) => format!("{url} (through the proxy {proxy})"),
@@ -536,8 +547,12 @@ fn interrupted_note(is_plain: bool) -> String {
     }
 }
 
-/// Why TLS failed, as a sentence; none for other failures.
-fn tls_problem(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+/// Why TLS failed, as a sentence; none for other failures. With a proxy that speaks TLS
+/// itself, the failure may be on the way to that.
+fn tls_problem(
+    error: &(dyn std::error::Error + 'static),
+    has_secure_proxy: bool,
+) -> Option<String> {
     if let Some(refusal) = server_trust::refusal(error) {
         let remedy = if server_trust::is_untrusted(error) {
             "; if it is the right server, put its authority, or the certificate itself, into \
@@ -558,6 +573,11 @@ fn tls_problem(error: &(dyn std::error::Error + 'static)) -> Option<String> {
                 .to_owned()
         }
         rustls::Error::AlertReceived(
+        rustls::Error::InvalidMessage(_) if has_secure_proxy => {
+            "it or the proxy does not speak TLS (write http:// in the variable of a proxy without \
+             TLS)"
+                .to_owned()
+        }
             AlertDescription::BadCertificate
             | AlertDescription::UnknownCA
             | AlertDescription::CertificateUnknown
@@ -658,9 +678,9 @@ mod tests {
         ] {
             // As a connection holds it.
             let error = std::io::Error::other(problem);
-            let text = tls_problem(&error).unwrap();
+            let text = tls_problem(&error, false).unwrap();
             assert!(text.contains(said), "{text}");
         }
-        assert_eq!(tls_problem(&std::io::Error::other("reset")), None);
+        assert_eq!(tls_problem(&std::io::Error::other("reset"), false), None);
     }
 }

@@ -13,7 +13,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use reqwest::{Response, Url};
 
-use crate::error::{Error, causes, through};
+use crate::error::{Error, causes};
 use crate::reference::Reference;
 use crate::registry::certificates::Chosen;
 use crate::registry::http_clients::{ClientError, ClientKey, HttpClients};
@@ -196,11 +196,10 @@ impl Transport {
                 }
                 Error::of_request(reference, &url, proxy, error)
             })?;
-            if proxy.is_some() && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
-                return Err(Error::Proxy {
-                    reference: (*reference).clone(),
-                    url: through(&url, proxy),
-                });
+            if let Some(proxy) = proxy
+                && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+            {
+                return Err(Error::of_proxy(reference, &url, proxy));
             }
             tracing::debug!(%method, url = redacted(&url), status = response.status().as_u16(), "registry responded");
             let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);

@@ -37,7 +37,11 @@ impl Store {
     pub async fn open_with(folder: &Path, cache: CacheLimits) -> Result<Self, StoreError> {
         create_folder(&folder.join(REVISIONS))?;
         let lock = lock(&folder.join(LOCK))?;
-        let pool = open_database(folder).await?;
+        let pool = open_database(folder).await.map_err(|error| {
+            // The error of the database does not say that the disk is full.
+            let of_disk = error.is_of_disk().then(|| probe(folder).err()).flatten();
+            of_disk.map_or(error, StoreError::from)
+        })?;
         let contents = Contents::open(folder.join(BLOBS))?;
         let store = Self::new(folder, pool, contents, cache, lock);
         store.adopt_newer().await?;
@@ -65,11 +69,7 @@ impl Store {
             return Err(error);
         };
         let store = Self::new(folder, pool, Contents::at(folder.join(BLOBS)), cache, lock);
-        // The error of the database does not say that the disk is full.
-        let reason = probe(folder).err().map_or(error, StoreError::from);
-        store
-            .unwritable
-            .send_replace(Some(reason.to_string().into()));
+        store.set_unwritable(&error);
         Ok(store)
     }
 

@@ -67,6 +67,8 @@ pub enum Error {
         reference: Reference,
         /// The requested address, with the proxy.
         url: String,
+        /// What it wants.
+        problem: &'static str,
     },
     /// No response, or no end of it, in time.
     #[error("{reference}: {url} did not respond in time")]
@@ -137,12 +139,17 @@ pub enum Error {
         size: u64,
     },
     /// A redirect that is not followed.
-    #[error("{reference}: the redirect of {url} is not followed: {problem}")]
+    #[error(
+        "{reference}: the redirect of {url}{} is not followed: {problem}",
+        target.as_ref().map(|target| format!(" to {target}")).unwrap_or_default()
+    )]
     Redirect {
         /// The image.
         reference: Reference,
-        /// The requested address.
+        /// The address that redirects.
         url: String,
+        /// The address that it names, if that is one.
+        target: Option<String>,
         /// The cause.
         problem: &'static str,
     },
@@ -289,8 +296,8 @@ pub enum Login {
     Sent,
     /// None are configured.
     NotConfigured,
-    /// The registry named no way to log in, so those that are configured were not
-    /// sent.
+    /// The registry named no known way to log in, so those that are configured were
+    /// not sent.
     NotAsked,
     /// The registry wants a user and password. A token is configured.
     OnlyToken,
@@ -365,11 +372,6 @@ impl Error {
         }
     }
 
-    /// The pause that the registry asks for (`Retry-After`), at most an hour.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Status { retry_after, .. } => *retry_after,
-            Self::Paused { wait, .. } => Some(*wait),
     /// Whether a location returned a manifest with another digest than the one it named.
     pub fn is_manifest_mismatch(&self) -> bool {
         match self {
@@ -379,6 +381,11 @@ impl Error {
         }
     }
 
+    /// The pause that the registry asks for (`Retry-After`), at most an hour.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            Self::Paused { wait, .. } => Some(*wait),
             Self::AllFailed { failures, .. } => failures.iter().filter_map(Self::retry_after).max(),
             _ => None,
         }
@@ -403,13 +410,6 @@ impl Error {
         Self::of_request(reference, url, None, error)
     }
 
-    /// Classifies an error of the HTTP client in a request, perhaps through a proxy.
-    pub(crate) fn of_request(
-        reference: &Reference,
-        url: &Url,
-        proxy: Option<&Proxy>,
-        error: reqwest::Error,
-    ) -> Self {
     /// The error of a proxy that answered 407.
     pub(crate) fn of_proxy(reference: &Reference, url: &Url, proxy: &Proxy) -> Self {
         Self::Proxy {
@@ -419,18 +419,25 @@ impl Error {
         }
     }
 
+    /// Classifies an error of the HTTP client in a request, perhaps through a proxy.
+    pub(crate) fn of_request(
+        reference: &Reference,
+        url: &Url,
+        proxy: Option<&Proxy>,
+        error: reqwest::Error,
+    ) -> Self {
+        if let Some(proxy) = proxy.filter(|_| Proxy::wants_login(&error)) {
+            return Self::of_proxy(reference, url, proxy);
+        }
         let is_plain = url.scheme() == "http" && proxy.is_none() && error.is_request();
+        let has_secure_proxy = proxy.is_some_and(|proxy| proxy.has_tls);
         let (reference, url) = (reference.clone(), through(url, proxy));
         // The client's own message would repeat the URL with its query.
         let source = error.without_url();
         if source.is_timeout() {
             return Self::Timeout { reference, url };
         }
-        if let Some(proxy) = proxy.filter(|_| Proxy::wants_login(&error)) {
-            return Self::of_proxy(reference, url, proxy);
-        }
         // A body that breaks off later may be requested again.
-        let has_secure_proxy = proxy.is_some_and(|proxy| proxy.has_tls);
         let tls = if source.is_request() {
             tls_problem(&source, has_secure_proxy)
         } else {
@@ -506,7 +513,8 @@ fn status_note(
         (StatusCode::UNAUTHORIZED, Login::Sent) => "the credentials were refused",
         (StatusCode::UNAUTHORIZED, Login::NotConfigured) => "no credentials are configured for it",
         (StatusCode::UNAUTHORIZED, Login::NotAsked) => {
-            "the registry did not say how to log in; credentials were not sent"
+            "the registry names no way to log in that almanac knows (Basic, Bearer); credentials \
+             were not sent"
         }
         (StatusCode::UNAUTHORIZED, Login::OnlyToken) => {
             "it wants a user and password; only a token is configured for it"
@@ -565,6 +573,11 @@ fn tls_problem(
     let mut causes = server_trust::causes(error);
     let problem = causes.find_map(|cause| cause.downcast_ref::<rustls::Error>())?;
     Some(match problem {
+        rustls::Error::InvalidMessage(_) if has_secure_proxy => {
+            "it or the proxy does not speak TLS (write http:// in the variable of a proxy without \
+             TLS)"
+                .to_owned()
+        }
         rustls::Error::InvalidMessage(_) => {
             "it does not speak TLS (a registry without TLS must be named as insecure)".to_owned()
         }
@@ -573,11 +586,6 @@ fn tls_problem(
                 .to_owned()
         }
         rustls::Error::AlertReceived(
-        rustls::Error::InvalidMessage(_) if has_secure_proxy => {
-            "it or the proxy does not speak TLS (write http:// in the variable of a proxy without \
-             TLS)"
-                .to_owned()
-        }
             AlertDescription::BadCertificate
             | AlertDescription::UnknownCA
             | AlertDescription::CertificateUnknown
@@ -630,7 +638,8 @@ mod tests {
         assert_eq!(note(404, Login::Sent, None), "");
         assert_eq!(
             note(401, Login::NotAsked, None),
-            " (the registry did not say how to log in; credentials were not sent)"
+            " (the registry names no way to log in that almanac knows (Basic, Bearer); credentials \
+             were not sent)"
         );
         assert_eq!(
             note(429, Login::NotConfigured, Some(90)),

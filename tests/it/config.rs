@@ -399,6 +399,10 @@ fn settings_of_the_cluster_that_cannot_work_are_refused() {
             "cluster_catalogs = \"follow\"\nwebhook = \":9443\"",
             "webhook needs cluster_catalogs = \"own\"",
         ),
+        (
+            "webhook = \":9443\"",
+            "webhook needs cluster_catalogs = \"own\"",
+        ),
         (own, "which requires a client certificate"),
         (
             "selector = \"a=b=c,,\"",

@@ -2,6 +2,7 @@
 //! cannot is reported with the reason.
 
 use std::fs;
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -153,8 +154,6 @@ fn a_limit_of_requests_is_reported_with_the_registrys_text_the_pause_and_the_log
 }
 
 #[test]
-fn an_image_with_a_label_that_is_null_is_read() {
-#[test]
 fn a_tag_that_needs_a_login_is_reported_with_the_registrys_text() {
     let (upstream, _) = upstream();
     let (stranger, _folder) = with_login(&upstream, &json!({}));
@@ -217,6 +216,8 @@ fn a_manifest_with_a_wrong_digest_in_its_header_is_reported_as_such() {
     assert!(finished.stderr.contains(&said), "{finished:?}");
 }
 
+#[test]
+fn an_image_with_a_label_that_is_null_is_read() {
     let upstream = Upstream::start();
     let image = Image::of_catalog(&Catalog::one("first"))
         .edit_config(|config| config["config"]["Labels"]["empty"] = Value::Null)
@@ -341,6 +342,25 @@ fn a_mirror_leaves_out_attestations_and_signatures_that_its_source_lacks() {
     assert!(status["image_error"].is_null(), "{status}");
     almanac.program.wait_for_log("what is left out", |log| {
         log.contains("the mirror leaves them out") && log.contains(&absent.to_string())
+    });
+
+    // The other side of an export reports the same.
+    let folder = tempfile::tempdir().unwrap();
+    let run = |command: &str, file: &str, data: &Path| {
+        let archive = folder.path().join("a.tar");
+        let start = Start::new([command]).argument(format!("{file}{}", archive.display()));
+        let data = format!("--data-dir={}", data.display());
+        let finished = start.argument(data).run();
+        assert!(finished.status.success(), "{finished:?}");
+    };
+    run("export", "--file=", &almanac.program.data());
+    let data = folder.path().join("data");
+    run("import", "", &data);
+    let config = format!("offline = true\n{}mirror = \"full\"\n", following(&source));
+    let mut offline = Almanac::start_in(&data, &config);
+    offline.until_pullable("a");
+    offline.until("a", "what is left out", |status| {
+        status["image_left_out"] == json!([absent, dangling])
     });
 
     // An image that is absent is still an error.

@@ -180,7 +180,7 @@ fn host(text: &str) -> Result<Host, ValueError> {
 fn authority(text: &str) -> Result<Authority, ValueError> {
     let problem = match split_port(text) {
         (host, None) if is_host(host) => return Ok(Authority(host.to_ascii_lowercase())),
-        (host, Some(_)) if is_host(host) => {
+        (host, Some(port)) if is_host(host) && !port.starts_with("//") => {
             "write the host alone; it is found whatever port a client asks at".to_owned()
         }
         _ => remedy(

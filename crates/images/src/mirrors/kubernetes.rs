@@ -418,7 +418,7 @@ items:
             (
                 "metadata: {name: itms}\n  spec:",
                 "metadata: {name: itms}\n  spce:",
-                "\"itms\": line 20: the key \"spce\" is unknown; did you mean \"spec\"?",
+                "\"itms\": line 19: the key \"spce\" is unknown; did you mean \"spec\"?",
             ),
             (
                 "\nspec:\n",
@@ -428,7 +428,7 @@ items:
             (
                 "\nkind: ImageDigestMirrorSet",
                 "\nkind: imagedigestmirrorset",
-                "line 2: the kind \"imagedigestmirrorset\" is unknown; did you mean \"ImageDigestMirrorSet\"?",
+                "line 3: the kind \"imagedigestmirrorset\" is unknown; did you mean \"ImageDigestMirrorSet\"?",
             ),
             (
                 "config.openshift.io/v1",
@@ -438,7 +438,7 @@ items:
             (
                 "imageTagMirrors",
                 "imageDigestMirrors",
-                "\"itms\": line 21: its spec has imageDigestMirrors, which the kind ImageTagMirrorSet does not \
+                "\"itms\": line 20: its spec has imageDigestMirrors, which the kind ImageTagMirrorSet does not \
                  have; write imageTagMirrors",
             ),
             (

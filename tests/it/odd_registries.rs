@@ -102,7 +102,7 @@ fn credentials_are_not_called_missing_where_a_registry_does_not_ask_for_them() {
     for challenge in [None, Some("Bearer service=\"x\""), Some("Negotiate")] {
         upstream.misbehave(|behaviour| behaviour.access = Access::Nobody(challenge));
         let error = resolve(&with_password).to_string();
-        let said = "the registry names no way to log in that almanac knows (Basic, Bearer); \
+        let said = "the registry names no way to log in that is known here (Basic, Bearer); \
                     credentials were not sent";
         assert!(error.contains(said), "{error}");
         let error = resolve(&without).to_string();

@@ -387,7 +387,8 @@ fn test_with(config: &str, names: &[&str], variables: &[(&str, &str)]) -> Finish
 #[test]
 fn a_proxy_that_wants_a_login_is_not_taken_for_the_receiver() {
     let answer = || Answer::status("407 Proxy Authentication Required");
-    let proxy = Receiver::start([answer(), answer()]).address.to_string();
+    let listening = Receiver::start([answer(), answer()]);
+    let proxy = listening.address.to_string();
     for scheme in ["http", "https"] {
         let text = webhook("a", &format!("{scheme}://receiver.invalid/hidden"), "");
         let variable = format!("{}_PROXY", scheme.to_uppercase());

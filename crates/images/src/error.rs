@@ -513,7 +513,7 @@ fn status_note(
         (StatusCode::UNAUTHORIZED, Login::Sent) => "the credentials were refused",
         (StatusCode::UNAUTHORIZED, Login::NotConfigured) => "no credentials are configured for it",
         (StatusCode::UNAUTHORIZED, Login::NotAsked) => {
-            "the registry names no way to log in that almanac knows (Basic, Bearer); credentials \
+            "the registry names no way to log in that is known here (Basic, Bearer); credentials \
              were not sent"
         }
         (StatusCode::UNAUTHORIZED, Login::OnlyToken) => {
@@ -638,7 +638,7 @@ mod tests {
         assert_eq!(note(404, Login::Sent, None), "");
         assert_eq!(
             note(401, Login::NotAsked, None),
-            " (the registry names no way to log in that almanac knows (Basic, Bearer); credentials \
+            " (the registry names no way to log in that is known here (Basic, Bearer); credentials \
              were not sent)"
         );
         assert_eq!(

@@ -428,7 +428,7 @@ items:
             (
                 "\nkind: ImageDigestMirrorSet",
                 "\nkind: imagedigestmirrorset",
-                "line 3: the kind \"imagedigestmirrorset\" is unknown; did you mean \"ImageDigestMirrorSet\"?",
+                "line 2: the kind \"imagedigestmirrorset\" is unknown; did you mean \"ImageDigestMirrorSet\"?",
             ),
             (
                 "config.openshift.io/v1",

@@ -233,9 +233,9 @@ fn start_upkeep(
     if let Some(membership) = membership {
         ingest::keep_place(membership, store, followers, stopping);
     }
-    let (writing, retry_now) = (store.clone(), retry_now.clone());
-    followers.spawn(disk::write_again(writing, retry_now, stopping.clone()));
     if !read_only {
+        let (writing, retry_now) = (store.clone(), retry_now.clone());
+        followers.spawn(disk::write_again(writing, retry_now, stopping.clone()));
         let encoding = ingest::encode(store.clone(), catalogs.clone(), stopping.clone());
         followers.spawn(encoding);
         followers.spawn(ingest::trim_outlines(store.clone(), stopping.clone()));
@@ -321,12 +321,17 @@ async fn open_store(config: &Config) -> anyhow::Result<(Store, bool)> {
             .with_context(|| named(folder))?
     {
         tracing::warn!(%error, "the data folder cannot be written, so nothing is added to it");
+        store.set_unwritable(&error);
         return Ok((store, true));
     }
     let in_use = matches!(error, StoreError::Locked { .. });
+    let is_read_only = error.is_read_only() && !config.offline;
     let error = anyhow::Error::new(error).context(named(folder));
     if in_use {
         bail!("{error:#}; give each almanac its own --data-dir");
+    }
+    if is_read_only && Store::is_in(folder) {
+        bail!("{error:#}; --offline serves what is stored there");
     }
     Err(error)
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use crate::config::error::ConfigError;
 use crate::config::resolved::{CatalogConfig, Config};
 use crate::ingest::{Mirror, Source};
-use crate::kubernetes::ClusterCatalogs;
 use crate::serve::oci::Flow;
 
 impl Config {
@@ -144,20 +143,18 @@ impl Config {
         Ok(())
     }
 
-    /// The API server asks over TLS, about catalogs that almanac owns.
+    /// The API server asks the webhook over TLS.
     fn check_admission(&self) -> Result<(), ConfigError> {
-        let cluster = self.kubernetes.as_ref().filter(|one| one.webhook.is_some());
-        let Some(cluster) = cluster else {
+        let mut cluster = self.kubernetes.iter();
+        if !cluster.any(|one| one.webhook.is_some()) {
             return Ok(());
-        };
-        let owns = cluster.settings.cluster_catalogs == ClusterCatalogs::Own;
+        }
         match &self.http_tls {
-            Some(tls) if owns && tls.client_ca.is_some() && !tls.client_optional => {
+            Some(tls) if tls.client_ca.is_some() && !tls.client_optional => {
                 Err(ConfigError::AdmissionAsks)
             }
-            Some(_) if owns => Ok(()),
-            None if owns => Err(ConfigError::AdmissionTls),
-            _ => Err(ConfigError::Admission),
+            Some(_) => Ok(()),
+            None => Err(ConfigError::AdmissionTls),
         }
     }
 

@@ -74,7 +74,9 @@ impl KubernetesSettings {
     ) -> Result<Option<kubernetes::Settings>, ConfigError> {
         let cluster_catalogs = self.cluster_catalogs.unwrap_or_default();
         if cluster_catalogs != ClusterCatalogs::Own {
-            // The webhook has further rules, and a check of its own.
+            if self.webhook.is_some() {
+                return Err(ConfigError::Admission);
+            }
             for (key, is_set) in [
                 ("namespace", self.namespace.is_some()),
                 ("service_url", self.service_url.is_some()),

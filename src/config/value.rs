@@ -11,6 +11,7 @@ use serde::de::{self, Visitor};
 
 use crate::ingest::OnInvalid;
 use crate::serve::net::tls;
+use ::images::reference::split_scheme;
 
 /// The longest duration, so that adding it to a date never fails.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
@@ -104,6 +105,16 @@ impl ValueError {
     }
 }
 
+/// The remedy for a text: what follows its scheme, if that is a value, or else the form
+/// of one.
+pub(super) fn remedy(text: &str, is_value: impl Fn(&str) -> bool, form: &str) -> String {
+    let rest = split_scheme(text).map(|(scheme, rest)| (scheme, rest.trim_end_matches('/')));
+    match rest.filter(|(_, rest)| is_value(rest)) {
+        Some((scheme, rest)) => format!("drop {scheme}:// and write {rest}"),
+        None => form.to_owned(),
+    }
+}
+
 fn address(text: &str) -> Result<Address, ValueError> {
     let form = "write an IP address and a port, such as 0.0.0.0:8080, [::]:8080 or :8080";
     let at = |ip: Ipv4Addr, port: &str| Some((ip, port.parse().ok()?).into());
@@ -161,17 +172,22 @@ fn host(text: &str) -> Result<Host, ValueError> {
     if has_host_and_port(text) {
         return Ok(Host(text.to_ascii_lowercase()));
     }
-    let problem = "write HOST or HOST:PORT, without a scheme or a path";
+    let form = "write HOST or HOST:PORT, without a scheme or a path";
+    let problem = remedy(text, has_host_and_port, form);
     Err(ValueError::new(text, "registry", problem))
 }
 
 fn authority(text: &str) -> Result<Authority, ValueError> {
     let problem = match split_port(text) {
         (host, None) if is_host(host) => return Ok(Authority(host.to_ascii_lowercase())),
-        (host, Some(_)) if is_host(host) => {
-            "write the host alone; it is found whatever port a client asks at"
+        (host, Some(port)) if is_host(host) && !port.starts_with("//") => {
+            "write the host alone; it is found whatever port a client asks at".to_owned()
         }
-        _ => "write a host name, such as catalog.example.com",
+        _ => remedy(
+            text,
+            is_host,
+            "write a host name, such as catalog.example.com",
+        ),
     };
     Err(ValueError::new(text, "authority", problem))
 }
@@ -361,6 +377,21 @@ mod tests {
         assert_eq!("A.Example".parse(), Ok(Authority("a.example".into())));
         assert_eq!("[::1]".parse(), Ok(Authority("[::1]".into())));
         refused::<Authority>(&["", "a:80", "[::1]:80", "a..b", "https://a", ".a"]);
+    }
+
+    #[test]
+    fn a_host_that_begins_with_a_scheme_is_refused_with_a_host_that_is_taken() {
+        let host = "docker://h.example:5000".parse::<Host>().unwrap_err();
+        let said = "drop docker:// and write h.example:5000";
+        assert!(host.to_string().ends_with(said), "{host}");
+        let authority = "https://h.example/".parse::<Authority>().unwrap_err();
+        let said = "drop https:// and write h.example";
+        assert!(authority.to_string().ends_with(said), "{authority}");
+        let path = "docker://h.example/a".parse::<Host>().unwrap_err();
+        assert!(
+            path.to_string().contains("write HOST or HOST:PORT"),
+            "{path}"
+        );
     }
 
     #[test]

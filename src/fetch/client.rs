@@ -14,7 +14,7 @@ use reqwest::{Client, Response, StatusCode, Url};
 use crate::error_chain::error_chain;
 use crate::fetch::login::{Login, Logins};
 use ::images::server_trust::{self, Verifier};
-use ::images::{MAX_HEADERS, Proxies, wants_tls};
+use ::images::{MAX_HEADERS, Proxies, Proxy, wants_tls};
 use fbc::text::display::clip;
 
 /// The most bytes of an error response that are read.
@@ -28,9 +28,6 @@ const PROBLEM: &str = "application/problem+json";
 /// The remedy for a response without access.
 const ADVICE: &str = "name a file with the bearer token of the catalog by --token-file, or \
     write a login for the host into ~/.netrc or auth.json";
-
-/// The remedy for a proxy without access.
-const PROXY_ADVICE: &str = "write the variable of the proxy as http://USER:PASSWORD@HOST:PORT";
 /// The remedy for a path that the server does not know.
 const FORM: &str = "the URL of a catalog is http://HOST:PORT/catalogs/NAME, with the HTTP port, by \
     default 8080";
@@ -201,8 +198,8 @@ pub(super) struct HttpClient {
     /// Where logins are looked up, if the server may get one.
     logins: Option<Logins>,
     host: String,
-    /// The `HOST[:PORT]` of the proxy on the way.
-    proxy: Option<String>,
+    /// The proxy on the way.
+    proxy: Option<Proxy>,
 }
 
 impl HttpClient {
@@ -244,7 +241,7 @@ impl HttpClient {
             token: settings.token.clone(),
             logins: may_log_in.then(|| settings.logins.clone()),
             host,
-            proxy: proxies.proxy_for(url).map(str::to_owned),
+            proxy: proxies.proxy_for(url).cloned(),
         })
     }
 
@@ -264,7 +261,14 @@ impl HttpClient {
             if let Some(value) = authorization {
                 request = request.header(AUTHORIZATION, value);
             }
-            request.send().await.map_err(|error| self.problem(error))
+            let answer = request.send().await;
+            let answer = answer.map_err(|error| self.problem(error))?;
+            match &self.proxy {
+                Some(proxy) if answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                    Err(no_way(proxy, proxy.login_problem()))
+                }
+                _ => Ok(answer),
+            }
         };
         if self.token.is_some() {
             return send(self.token.clone()).await;
@@ -290,9 +294,15 @@ impl HttpClient {
         if server_trust::refusal(&error).is_some() {
             return error.into();
         }
-        let cause = last(&error.without_url());
-        RequestProblem::Broken(format!("no connection through the proxy {proxy}: {cause}"))
+        if Proxy::wants_login(&error) {
+            return no_way(proxy, proxy.login_problem());
+        }
+        no_way(proxy, &last(&error.without_url()))
     }
+}
+
+fn no_way(proxy: &Proxy, cause: &str) -> RequestProblem {
+    RequestProblem::Broken(format!("no connection through the proxy {proxy}: {cause}"))
 }
 
 /// The host of a URL, with the port if it has one.
@@ -354,7 +364,6 @@ pub(super) async fn refusal(mut answer: Response) -> RequestProblem {
     }
     let advice = match status {
         StatusCode::UNAUTHORIZED => ADVICE,
-        StatusCode::PROXY_AUTHENTICATION_REQUIRED => PROXY_ADVICE,
         StatusCode::NOT_FOUND if !kind.starts_with(PROBLEM.as_bytes()) => FORM,
         _ => "",
     };

@@ -110,6 +110,9 @@ impl Origin {
         }
         match route.resolve_again(resolved).await {
             Ok(Some(digest)) => Ok((digest, self.manifest(store, &digest, blobs).await?)),
+            Err(mismatch) if mismatch.is_manifest_mismatch() => {
+                Err(PassError::at(Stage::Pull)(mismatch))
+            }
             _ => Err(error),
         }
     }

@@ -8,7 +8,9 @@ use serde::{Deserialize, Deserializer};
 
 use crate::ingest::curation::Curation;
 use ::images::digest::DigestError;
-use ::images::reference::{Reference, ReferenceError, is_repository, is_tag, without_user};
+use ::images::reference::{
+    Reference, ReferenceError, is_repository, is_tag, scheme_remedy, without_user,
+};
 use ::images::{Choice, Format};
 use fbc::text::suggest;
 
@@ -203,10 +205,10 @@ impl LayoutSource {
         {
             return Ok(source(&format!("{path}.tar"), name(reference)));
         }
-        // A short name without a registry, as docker writes it into archives. A path that
-        // exists may hold a ':', too.
+        // A short name without a registry, as docker writes it into archives: TEAM/NAME,
+        // TEAM/NAME:TAG or NAME:TAG. A path that exists may hold a ':', too.
         if let Some((path, reference)) = text.split_once(':')
-            && reference.contains('/')
+            && reference.contains(['/', ':'])
             && is_short_name(reference)
         {
             let (longer, tag) = split_tag(text);
@@ -286,13 +288,9 @@ impl FromStr for Source {
             return Ok(Self::Layout(layout));
         }
         for scheme in ["docker:", "https:", "http:", "dir:", "containers-storage:"] {
-            if let Some(rest) = text.strip_prefix(scheme) {
-                let remedy = rest.strip_prefix("//").map(|rest| {
-                    format!(
-                        "; for an image, drop {scheme}// and write {}",
-                        without_user(rest)
-                    )
-                });
+            if text.starts_with(scheme) {
+                let remedy = scheme_remedy(text);
+                let remedy = remedy.map(|remedy| format!("; for an image, {remedy}"));
                 let shown = without_user(text).to_owned();
                 return Err(SourceError::Scheme(shown, remedy.unwrap_or_default()));
             }
@@ -359,6 +357,7 @@ mod tests {
             "docker-archive:b.tar:localhost:5000/b/c:v1",
             "docker-archive:b.tar:team/aa:latest",
             "oci:a:team/aa:latest",
+            "oci:a:aa:latest",
             "file:/a:b",
         ] {
             assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
@@ -388,7 +387,10 @@ mod tests {
             ("a.tar:v1", "a.tar", "v1"),
             ("/a:b/c.tar:ours:latest", "/a:b/c.tar", "ours:latest"),
             ("a.tar:b.tar:ours:latest", "a.tar:b.tar", "ours:latest"),
-            ("a:b:v1", "a:b", "v1"),
+            ("a:b:c:v1", "a:b:c", "v1"),
+            ("a.ociarchive:aa:latest", "a.ociarchive", "aa:latest"),
+            ("b/a.img:aa:latest", "b/a.img", "aa:latest"),
+            ("a.img:v1", "a.img", "v1"),
             // Docker writes names without a registry.
             ("f.tar:team/aa:latest", "f.tar", "team/aa:latest"),
             ("f.tar:team/aa", "f.tar", "team/aa"),
@@ -420,6 +422,15 @@ mod tests {
         };
         assert_eq!(found.path, layout);
         assert_eq!(found.tag(), Some("v1"));
+        std::fs::create_dir(folder.path().join("a:b")).unwrap();
+        let text = format!("oci:{}:v1", folder.path().join("a:b").display());
+        let Source::Layout(found) = text.parse().unwrap() else {
+            panic!("{text}");
+        };
+        assert_eq!(
+            (found.path, found.choice),
+            (folder.path().join("a:b"), Some(Choice::Name("v1".into())))
+        );
         assert_eq!(
             "docker-archive:f.tar:team/aa:v1"
                 .parse::<Source>()
@@ -434,6 +445,16 @@ mod tests {
         let error = "docker://quay.io/a/b".parse::<Source>().unwrap_err();
         let said = "drop docker:// and write quay.io/a/b";
         assert!(error.to_string().contains(said), "{error}");
+        let digest = format!("quay.io/a/b@sha256:{}", "0".repeat(64));
+        let both = digest.replace('@', ":v1@");
+        let error = format!("docker://{both}").parse::<Source>().unwrap_err();
+        let said = format!("drop docker:// and the tag, and write {digest}; a source is");
+        assert!(error.to_string().contains(&said), "{error}");
+        // Nothing is proposed that would be refused.
+        for text in ["docker://", "docker://busybox", "dir://folder"] {
+            let error = text.parse::<Source>().unwrap_err().to_string();
+            assert!(error.contains("is not supported; a source is"), "{error}");
+        }
         let error = "https://me:s3cret@quay.io/a".parse::<Source>().unwrap_err();
         assert!(!error.to_string().contains("s3cret"), "{error}");
     }

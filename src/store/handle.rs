@@ -31,7 +31,7 @@ pub struct Store {
     pub(super) cache: CacheLimits,
     /// Held while a revision's folder is removed or gets another file.
     pub(super) folders: Arc<Mutex<()>>,
-    /// Why the database is only read for now, if it is.
+    /// Why the data folder cannot be written, if it cannot.
     pub(super) unwritable: watch::Sender<Option<Arc<str>>>,
     /// Outlines that no row names any more and that are too young to be removed.
     pub(super) young_outlines: Arc<Mutex<HashSet<PathBuf>>>,
@@ -72,9 +72,14 @@ impl Store {
         self.revisions_folder()
     }
 
-    /// Why the database is only read for now, if it is.
+    /// Why the data folder cannot be written, if it cannot.
     pub fn unwritable(&self) -> watch::Receiver<Option<Arc<str>>> {
         self.unwritable.subscribe()
+    }
+
+    /// Records why the data folder cannot be written.
+    pub fn set_unwritable(&self, error: &StoreError) {
+        self.unwritable.send_replace(Some(error.to_string().into()));
     }
 
     /// A part of the data folder that was removed or replaced, if there is one. This

@@ -43,7 +43,11 @@ impl Store {
             tracing::warn!(%error, "cannot remove the files of an interrupted pass");
         }
         let contents = Contents::open(folder.join(BLOBS))?;
-        let pool = open_database(folder).await?;
+        let pool = open_database(folder).await.map_err(|error| {
+            // The error of the database does not say that the disk is full.
+            let of_disk = error.is_of_disk().then(|| probe(folder).err()).flatten();
+            of_disk.map_or(error, StoreError::from)
+        })?;
         let store = Self::new(folder, pool, contents, cache, lock);
         store.adopt_newer().await?;
         if let Err(error) = store.tidy().await {
@@ -68,11 +72,7 @@ impl Store {
         let Ok(store) = Self::open_unwritable(folder, cache).await else {
             return Err(error);
         };
-        // The error of the database does not say that the disk is full.
-        let reason = probe(folder).err().map_or(error, StoreError::from);
-        store
-            .unwritable
-            .send_replace(Some(reason.to_string().into()));
+        store.set_unwritable(&error);
         Ok(store)
     }
 

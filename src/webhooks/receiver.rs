@@ -13,7 +13,7 @@ use crate::webhooks::outside::{LocalAddress, OutsideHost};
 use crate::webhooks::signature::{Secret, read_text};
 use crate::webhooks::webhook::{Webhook, WebhookName};
 use ::images::server_trust::{self, Verifier};
-use ::images::{MAX_HEADERS, Proxies};
+use ::images::{MAX_HEADERS, Proxies, Proxy};
 
 /// The media type of a `CloudEvent` in structured mode.
 const MEDIA_TYPE: &str = "application/cloudevents+json; charset=utf-8";
@@ -125,6 +125,12 @@ impl Receiver {
         if status.is_success() {
             return Ok(status);
         }
+        let proxies = Proxies::of_environment();
+        if let Some(proxy) = proxies.proxy_for(self.webhook.url.url())
+            && status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+        {
+            return Err(temporary(no_way(proxy, proxy.login_problem())));
+        }
         Err(refusal(status, response.headers()))
     }
 }
@@ -137,12 +143,18 @@ impl Receiver {
             return format!("no answer within {timeout} (timeout)");
         }
         let is_connect = error.is_connect();
+        let wants_login = Proxy::wants_login(&error);
         let chain = error_chain(&error.without_url());
         let proxies = Proxies::of_environment();
         if let Some(proxy) = proxies.proxy_for(self.webhook.url.url())
             && is_connect
         {
-            return format!("no connection through the proxy {proxy}: {chain}");
+            let cause = if wants_login {
+                proxy.login_problem()
+            } else {
+                chain.as_str()
+            };
+            return no_way(proxy, cause);
         }
         let hint = if chain.contains("InvalidContentType") {
             "; the receiver speaks no TLS there: is it http?"
@@ -153,6 +165,10 @@ impl Receiver {
         };
         format!("{chain}{hint}")
     }
+}
+
+fn no_way(proxy: &Proxy, cause: &str) -> String {
+    format!("no connection through the proxy {proxy}: {cause}")
 }
 
 /// The secrets and the value of the header with the token. This blocks.

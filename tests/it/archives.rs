@@ -137,11 +137,19 @@ fn the_archive_that_the_other_side_has_is_not_replaced() {
         let finished = side.export(&side.path(output), &[&since]);
         assert_eq!(finished.status.code(), Some(1), "{finished:?}");
         assert!(
-            finished.stderr.contains("the archive of --since"),
+            finished.stderr.contains(": it is the archive of --since"),
             "{finished:?}"
         );
     }
     assert!(fs::read(&first).unwrap() == before);
+    let folder = side.path("folder");
+    fs::create_dir(&folder).unwrap();
+    let finished = side.export(&folder, &[]);
+    let said = format!(
+        "written to {}: it exists and is not a file",
+        folder.display()
+    );
+    assert!(finished.stderr.contains(&said), "{finished:?}");
 }
 
 #[test]

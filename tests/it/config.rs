@@ -288,7 +288,7 @@ fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
         ),
         (
             "[registries]\ninsecure = [\"http://a\"]",
-            "without a scheme",
+            "drop http:// and write a",
         ),
         (
             "[log]\nformat = \"xml\"",
@@ -397,6 +397,10 @@ fn settings_of_the_cluster_that_cannot_work_are_refused() {
     for (text, message) in [
         (
             "cluster_catalogs = \"follow\"\nwebhook = \":9443\"",
+            "webhook needs cluster_catalogs = \"own\"",
+        ),
+        (
+            "webhook = \":9443\"\n[[catalog]]\nsource = \"file:a\"",
             "webhook needs cluster_catalogs = \"own\"",
         ),
         (own, "which requires a client certificate"),

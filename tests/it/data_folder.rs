@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::almanac::{Almanac, catalog};
@@ -201,13 +202,20 @@ fn a_data_folder_that_cannot_be_written_is_served_offline() {
         let log = program.log();
         assert!(log.contains("the data folder cannot be written"), "{log}");
         assert!(!log.contains("ERROR"), "{log}");
+        let admin = program.address("admin");
+        let status = get(admin, "/status").unwrap();
+        let status: Value = serde_json::from_slice(&status.body).unwrap();
+        let error = status["data_folder_error"].to_string();
+        assert!(error.contains("Permission denied"), "{status:#}");
         terminate(&mut program);
         assert_eq!(entries(&stored.data()), before);
 
         // Who follows sources has to write.
         let finished = reader(&[]).run();
         assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
-        assert!(finished.stderr.contains("data folder"), "{finished:#?}");
+        for said in ["data folder", "--offline serves what is stored there"] {
+            assert!(finished.stderr.contains(said), "{finished:#?}");
+        }
 
         // So that the folder can be removed.
         for (path, ..) in &before {

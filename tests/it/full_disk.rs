@@ -11,6 +11,7 @@ use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::faults::{Faults, Operation};
 use crate::support::http::{Reply, get};
+use crate::support::program::Start;
 use crate::support::small_disk::SmallDisk;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -103,6 +104,39 @@ fn a_full_disk_keeps_no_start_from_serving() {
         until_it_goes_on(&mut almanac, &catalog, "second");
         almanac.stop();
     }
+}
+
+#[test]
+fn an_import_on_a_full_disk_names_the_disk() {
+    let Some(disk) = SmallDisk::mounted("size=24m") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = folder.path().join("catalog");
+    fs::create_dir(&catalog).unwrap();
+    Catalog::small().write_to(&catalog, Format::Yaml);
+    let data = disk.path().join("data");
+    let mut almanac = Almanac::start_in(&data, &following(&source(&catalog)));
+    almanac.until_whole("a");
+    almanac.stop();
+    let archive = folder.path().join("archive.tar");
+    let run = |command: &str| {
+        let start = Start::new([command, "--data-dir"]);
+        let start = start.argument(data.display().to_string());
+        let start = if command == "export" {
+            start.argument("--file")
+        } else {
+            start
+        };
+        start.argument(archive.display().to_string()).run()
+    };
+    let exported = run("export");
+    assert!(exported.status.success(), "{exported:?}");
+    disk.fill();
+    let imported = run("import");
+    assert!(!imported.status.success(), "{imported:?}");
+    let said = "No space left on device";
+    assert!(imported.stderr.contains(said), "{imported:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! cannot is reported with the reason.
 
 use std::fs;
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -14,7 +15,7 @@ use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::image::{Built, Image, Index, Layer};
 use crate::support::program::Start;
-use crate::support::registry::Access;
+use crate::support::registry::{Access, DigestHeader};
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
@@ -101,7 +102,8 @@ fn credentials_are_not_called_missing_where_a_registry_does_not_ask_for_them() {
     for challenge in [None, Some("Bearer service=\"x\""), Some("Negotiate")] {
         upstream.misbehave(|behaviour| behaviour.access = Access::Nobody(challenge));
         let error = resolve(&with_password).to_string();
-        let said = "the registry did not say how to log in; credentials were not sent";
+        let said = "the registry names no way to log in that is known here (Basic, Bearer); \
+                    credentials were not sent";
         assert!(error.contains(said), "{error}");
         let error = resolve(&without).to_string();
         assert!(error.contains("no credentials are configured"), "{error}");
@@ -149,6 +151,69 @@ fn a_limit_of_requests_is_reported_with_the_registrys_text_the_pause_and_the_log
     let error = run(client.resolve(&reference(&upstream))).unwrap_err();
     assert!(error.to_string().contains("TOLD_OFF"), "{error}");
     assert_eq!(upstream.lines(), [HEAD, GET]);
+}
+
+#[test]
+fn a_tag_that_needs_a_login_is_reported_with_the_registrys_text() {
+    let (upstream, _) = upstream();
+    let (stranger, _folder) = with_login(&upstream, &json!({}));
+    for challenge in [None, Some("Basic realm=\"a\""), Some("Negotiate")] {
+        upstream.misbehave(|behaviour| behaviour.access = Access::Nobody(challenge));
+        upstream.forget_requests();
+        let error = run(stranger.resolve(&reference(&upstream))).unwrap_err();
+        for said in [
+            "401 Unauthorized: UNAUTHORIZED: authentication required",
+            "no credentials are configured for it",
+        ] {
+            assert!(error.to_string().contains(said), "{error}");
+        }
+        assert_eq!(upstream.lines(), [HEAD, GET]);
+    }
+    // Refused credentials are not sent once more for the text.
+    upstream.misbehave(|behaviour| behaviour.access = Access::Basic("me", "other"));
+    upstream.forget_requests();
+    let (known, _folder) = with_login(&upstream, &password());
+    let error = run(known.resolve(&reference(&upstream))).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("(the credentials were refused)"),
+        "{error}"
+    );
+    assert_eq!(upstream.lines(), [HEAD, HEAD]);
+}
+
+#[test]
+fn a_forbidden_image_is_reported_with_what_became_of_the_credentials() {
+    let (upstream, _) = upstream();
+    let error = |client: &Client| run(client.resolve(&reference(&upstream))).unwrap_err();
+    let (stranger, _folder) = with_login(&upstream, &json!({}));
+    upstream.misbehave(|behaviour| behaviour.status = Some(403));
+    let refused = error(&stranger).to_string();
+    assert!(refused.ends_with("(no credentials were sent)"), "{refused}");
+    let (known, _other) = with_login(&upstream, &password());
+    upstream.behave();
+    upstream.misbehave(|behaviour| behaviour.access = Access::Basic("me", "secret"));
+    run(known.resolve(&reference(&upstream))).unwrap();
+    upstream.misbehave(|behaviour| behaviour.status = Some(403));
+    let refused = error(&known).to_string();
+    assert!(refused.ends_with("(credentials were sent)"), "{refused}");
+}
+
+#[test]
+fn a_manifest_with_a_wrong_digest_in_its_header_is_reported_as_such() {
+    let (upstream, image) = upstream();
+    upstream.misbehave(|behaviour| behaviour.digest_header = DigestHeader::Wrong);
+    let error = run(async {
+        let registries = Registries::new(&Settings::default()).unwrap();
+        let route = registries.route(&reference(&upstream)).await.unwrap();
+        route.resolve_manifest().await.unwrap_err()
+    });
+    assert_eq!(error.reason(), "digest_mismatch");
+    let said = format!("the digest {} instead of", image.digest());
+    assert!(error.to_string().contains(&said), "{error}");
+    let finished = render(&upstream);
+    assert!(finished.stderr.contains(&said), "{finished:?}");
 }
 
 #[test]
@@ -277,6 +342,25 @@ fn a_mirror_leaves_out_attestations_and_signatures_that_its_source_lacks() {
     assert!(status["image_error"].is_null(), "{status}");
     almanac.program.wait_for_log("what is left out", |log| {
         log.contains("the mirror leaves them out") && log.contains(&absent.to_string())
+    });
+
+    // The other side of an export reports the same.
+    let folder = tempfile::tempdir().unwrap();
+    let run = |command: &str, file: &str, data: &Path| {
+        let archive = folder.path().join("a.tar");
+        let start = Start::new([command]).argument(format!("{file}{}", archive.display()));
+        let data = format!("--data-dir={}", data.display());
+        let finished = start.argument(data).run();
+        assert!(finished.status.success(), "{finished:?}");
+    };
+    run("export", "--file=", &almanac.program.data());
+    let data = folder.path().join("data");
+    run("import", "", &data);
+    let config = format!("offline = true\n{}mirror = \"full\"\n", following(&source));
+    let mut offline = Almanac::start_in(&data, &config);
+    offline.until_pullable("a");
+    offline.until("a", "what is left out", |status| {
+        status["image_left_out"] == json!([absent, dangling])
     });
 
     // An image that is absent is still an error.

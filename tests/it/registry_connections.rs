@@ -183,7 +183,7 @@ fn a_proxy_that_fails_is_named() {
             "HTTPS_PROXY",
             strict.as_str(),
             &[],
-            "proxy authorization required",
+            "the proxy wants a user and password",
         ),
         ("HTTP_PROXY", NOBODY, &plain, "cannot be reached"),
         (
@@ -200,6 +200,19 @@ fn a_proxy_that_fails_is_named() {
             assert!(finished.stderr.contains(part), "{part:?}: {finished:?}");
         }
     }
+    // A login that is refused is not called a missing one.
+    for (variable, arguments) in [("HTTPS_PROXY", &[][..]), ("HTTP_PROXY", &plain)] {
+        let proxy = format!("http://me:s3cret@{strict}");
+        let finished = render(&[(variable, &proxy)], arguments);
+        let said = "the proxy refuses the user and password of its variable (407)";
+        assert!(finished.stderr.contains(said), "{finished:?}");
+        assert!(!finished.stderr.contains("s3cret"), "{finished:?}");
+    }
+    // A proxy without TLS is not taken for a registry without TLS.
+    let proxy = format!("https://{strict}");
+    let finished = render(&[("HTTPS_PROXY", &proxy)], &[]);
+    let said = "write http:// in the variable of a proxy without TLS";
+    assert!(finished.stderr.contains(said), "{finished:?}");
 }
 
 #[test]

@@ -367,6 +367,10 @@ fn a_reload_without_new_settings_ends_no_wait() {
 
 /// Runs `almanac webhook test` with a configuration.
 fn test(config: &str, names: &[&str]) -> Finished {
+    test_with(config, names, &[])
+}
+
+fn test_with(config: &str, names: &[&str], variables: &[(&str, &str)]) -> Finished {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("almanac.toml");
     fs::write(&path, config).unwrap();
@@ -374,7 +378,29 @@ fn test(config: &str, names: &[&str]) -> Finished {
     let start = names
         .iter()
         .fold(start, |start, name| start.argument(*name));
+    let start = variables
+        .iter()
+        .fold(start, |start, (name, value)| start.variable(name, value));
     start.run()
+}
+
+#[test]
+fn a_proxy_that_wants_a_login_is_not_taken_for_the_receiver() {
+    let answer = || Answer::status("407 Proxy Authentication Required");
+    let listening = Receiver::start([answer(), answer()]);
+    let proxy = listening.address.to_string();
+    for scheme in ["http", "https"] {
+        let text = webhook("a", &format!("{scheme}://receiver.invalid/hidden"), "");
+        let variable = format!("{}_PROXY", scheme.to_uppercase());
+        let variables = [(&*variable, &*format!("http://{proxy}"))];
+        let finished = test_with(&text, &[], &variables);
+        let said = format!("through the proxy {proxy}: the proxy wants a user and password (407)");
+        assert!(finished.stderr.contains(&said), "{finished:?}");
+        assert!(
+            !finished.stderr.contains("the receiver answered"),
+            "{finished:?}"
+        );
+    }
 }
 
 #[test]

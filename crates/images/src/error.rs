@@ -11,6 +11,7 @@ use crate::digest::Digest;
 use crate::manifest::ManifestError;
 use crate::policy::PolicyRejection;
 use crate::reference::Reference;
+use crate::registry::Proxy;
 use crate::registry::message::RegistryMessage;
 use crate::registry::url::redacted;
 use crate::server_trust;
@@ -59,16 +60,15 @@ pub enum Error {
         /// The problem.
         problem: String,
     },
-    /// A proxy that requires a user and password.
-    #[error(
-        "{reference}: {url}: the proxy requires a user and password (407): write the variable of the \
-         proxy as http://USER:PASSWORD@HOST:PORT"
-    )]
+    /// A proxy that wants a user and password, or refuses those that it got.
+    #[error("{reference}: {url}: {problem}")]
     Proxy {
         /// The image.
         reference: Reference,
         /// The requested address, with the proxy.
         url: String,
+        /// What it wants.
+        problem: &'static str,
     },
     /// No response, or no end of it, in time.
     #[error("{reference}: {url} did not respond in time")]
@@ -139,12 +139,17 @@ pub enum Error {
         size: u64,
     },
     /// A redirect that is not followed.
-    #[error("{reference}: the redirect of {url} is not followed: {problem}")]
+    #[error(
+        "{reference}: the redirect of {url}{} is not followed: {problem}",
+        target.as_ref().map(|target| format!(" to {target}")).unwrap_or_default()
+    )]
     Redirect {
         /// The image.
         reference: Reference,
-        /// The requested address.
+        /// The address that redirects.
         url: String,
+        /// The address that it names, if that is one.
+        target: Option<String>,
         /// The cause.
         problem: &'static str,
     },
@@ -291,8 +296,8 @@ pub enum Login {
     Sent,
     /// None are configured.
     NotConfigured,
-    /// The registry named no way to log in, so those that are configured were not
-    /// sent.
+    /// The registry named no known way to log in, so those that are configured were
+    /// not sent.
     NotAsked,
     /// The registry requires a user and password. A token is configured.
     OnlyToken,
@@ -367,6 +372,15 @@ impl Error {
         }
     }
 
+    /// Whether a location returned a manifest with another digest than the one it named.
+    pub fn is_manifest_mismatch(&self) -> bool {
+        match self {
+            Self::ManifestMismatch { .. } => true,
+            Self::AllFailed { failures, .. } => failures.iter().any(Self::is_manifest_mismatch),
+            _ => false,
+        }
+    }
+
     /// The pause that the registry asks for (`Retry-After`), at most an hour.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -396,14 +410,27 @@ impl Error {
         Self::of_request(reference, url, None, error)
     }
 
+    /// The error of a proxy that answered 407.
+    pub(crate) fn of_proxy(reference: &Reference, url: &Url, proxy: &Proxy) -> Self {
+        Self::Proxy {
+            reference: reference.clone(),
+            url: through(url, Some(proxy)),
+            problem: proxy.login_problem(),
+        }
+    }
+
     /// Classifies an error of the HTTP client in a request, perhaps through a proxy.
     pub(crate) fn of_request(
         reference: &Reference,
         url: &Url,
-        proxy: Option<&str>,
+        proxy: Option<&Proxy>,
         error: reqwest::Error,
     ) -> Self {
+        if let Some(proxy) = proxy.filter(|_| Proxy::wants_login(&error)) {
+            return Self::of_proxy(reference, url, proxy);
+        }
         let is_plain = url.scheme() == "http" && proxy.is_none() && error.is_request();
+        let has_secure_proxy = proxy.is_some_and(|proxy| proxy.has_tls);
         let (reference, url) = (reference.clone(), through(url, proxy));
         // The client's own message would repeat the URL with its query.
         let source = error.without_url();
@@ -412,7 +439,7 @@ impl Error {
         }
         // A body that breaks off later may be requested again.
         let tls = if source.is_request() {
-            tls_problem(&source)
+            tls_problem(&source, has_secure_proxy)
         } else {
             None
         };
@@ -438,7 +465,7 @@ impl Error {
 }
 
 /// An address for messages, with the proxy on the way.
-pub(crate) fn through(url: &Url, proxy: Option<&str>) -> String {
+fn through(url: &Url, proxy: Option<&Proxy>) -> String {
     let url = redacted(url);
     match proxy {
         Some(proxy) => format!("{url} (through the proxy {proxy})"),
@@ -486,7 +513,8 @@ fn status_note(
         (StatusCode::UNAUTHORIZED, Login::Sent) => "the credentials were refused",
         (StatusCode::UNAUTHORIZED, Login::NotConfigured) => "no credentials are configured for it",
         (StatusCode::UNAUTHORIZED, Login::NotAsked) => {
-            "the registry did not say how to log in; credentials were not sent"
+            "the registry names no way to log in that is known here (Basic, Bearer); credentials \
+             were not sent"
         }
         (StatusCode::UNAUTHORIZED, Login::OnlyToken) => {
             "it requires a user and password; only a token is configured for it"
@@ -494,9 +522,13 @@ fn status_note(
         (StatusCode::UNAUTHORIZED, Login::OtherHost) => {
             "a host that the registry leads to gets no credentials"
         }
-        (StatusCode::TOO_MANY_REQUESTS, Login::OtherHost) => "",
-        (StatusCode::TOO_MANY_REQUESTS, Login::Sent) => "credentials were sent",
-        (StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS, _) => "no credentials were sent",
+        (_, Login::OtherHost) => "",
+        (StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS, Login::Sent) => {
+            "credentials were sent"
+        }
+        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS, _) => {
+            "no credentials were sent"
+        }
         _ => "",
     };
     let pause = retry_after.filter(|pause| !pause.is_zero()).map(|pause| {
@@ -523,8 +555,12 @@ fn interrupted_note(is_plain: bool) -> String {
     }
 }
 
-/// Why TLS failed, as a sentence; none for other failures.
-fn tls_problem(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+/// Why TLS failed, as a sentence; none for other failures. With a proxy that speaks TLS
+/// itself, the failure may be on the way to that.
+fn tls_problem(
+    error: &(dyn std::error::Error + 'static),
+    has_secure_proxy: bool,
+) -> Option<String> {
     if let Some(refusal) = server_trust::refusal(error) {
         let remedy = if server_trust::is_untrusted(error) {
             "; if it is the right server, put its authority, or the certificate itself, into \
@@ -537,6 +573,11 @@ fn tls_problem(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let mut causes = server_trust::causes(error);
     let problem = causes.find_map(|cause| cause.downcast_ref::<rustls::Error>())?;
     Some(match problem {
+        rustls::Error::InvalidMessage(_) if has_secure_proxy => {
+            "it or the proxy does not speak TLS (write http:// in the variable of a proxy without \
+             TLS)"
+                .to_owned()
+        }
         rustls::Error::InvalidMessage(_) => {
             "it does not speak TLS (a registry without TLS must be named as insecure)".to_owned()
         }
@@ -597,13 +638,21 @@ mod tests {
         assert_eq!(note(404, Login::Sent, None), "");
         assert_eq!(
             note(401, Login::NotAsked, None),
-            " (the registry did not say how to log in; credentials were not sent)"
+            " (the registry names no way to log in that is known here (Basic, Bearer); credentials \
+             were not sent)"
         );
         assert_eq!(
             note(429, Login::NotConfigured, Some(90)),
             " (it asks for a pause of 1m 30s; no credentials were sent)"
         );
-        assert_eq!(note(429, Login::Sent, None), " (credentials were sent)");
+        for status in [403, 429] {
+            assert_eq!(note(status, Login::Sent, None), " (credentials were sent)");
+            assert_eq!(note(status, Login::OtherHost, None), "");
+        }
+        assert_eq!(
+            note(403, Login::NotConfigured, None),
+            " (no credentials were sent)"
+        );
         assert_eq!(
             note(503, Login::Sent, Some(7)),
             " (it asks for a pause of 7s)"
@@ -638,9 +687,9 @@ mod tests {
         ] {
             // As a connection holds it.
             let error = std::io::Error::other(problem);
-            let text = tls_problem(&error).unwrap();
+            let text = tls_problem(&error, false).unwrap();
             assert!(text.contains(said), "{text}");
         }
-        assert_eq!(tls_problem(&std::io::Error::other("reset")), None);
+        assert_eq!(tls_problem(&std::io::Error::other("reset"), false), None);
     }
 }

@@ -239,7 +239,9 @@ pub use platform::Platform;
 pub use policy::{Admission, PolicyFiles, PolicyRejection};
 pub use pull::{LocationNumber, Registries, Route};
 pub use reference::{Reference, ReferenceError};
-pub use registry::{BlobStream, Client, MAX_HEADERS, Proxies, Resolved, is_loopback, wants_tls};
+pub use registry::{
+    BlobStream, Client, MAX_HEADERS, Proxies, Proxy, Resolved, is_loopback, wants_tls,
+};
 pub use settings::Settings;
 pub use signatures::SignatureStoreFiles;
 

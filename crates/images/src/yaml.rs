@@ -1,68 +1,143 @@
 //! The YAML of configuration files: objects, lists, and scalars, which are all strings.
 //! Aliases are rejected.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use libyaml_safer::{Encoding, EventData, Parser};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The deepest nesting.
 const MAX_DEPTH: usize = 32;
 /// The most values of one file.
 const MAX_VALUES: usize = 200_000;
+/// The longest key that an error repeats, in characters.
+const MAX_SHOWN: usize = 100;
 
-/// The documents of a text, without empty ones.
-pub(crate) fn documents(text: &str) -> Result<Vec<Value>, String> {
-    read(text, false)
+/// A value with the line of its start.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) line: u64,
+    pub(crate) content: Content,
 }
 
-/// The documents of a text, in which no object repeats a key.
-pub(crate) fn unique_documents(text: &str) -> Result<Vec<Value>, String> {
-    read(text, true)
+#[derive(Debug)]
+pub(crate) enum Content {
+    Null,
+    Text(String),
+    List(Vec<Node>),
+    Object(BTreeMap<String, Member>),
 }
 
-/// The items of a Kubernetes list of objects. An API server leaves kind and version out of
-/// the items of a list for one kind; `kind` is empty for other lists.
-pub(crate) fn items(list: Value, kind: &str) -> Vec<Value> {
-    let Value::Object(mut list) = list else {
-        return Vec::new();
-    };
-    let version = list.remove("apiVersion").unwrap_or_default();
-    let Some(Value::Array(mut items)) = list.remove("items") else {
-        return Vec::new();
-    };
-    if !kind.is_empty() {
-        for item in items.iter_mut().filter_map(Value::as_object_mut) {
-            item.entry("kind").or_insert_with(|| kind.into());
-            item.entry("apiVersion").or_insert_with(|| version.clone());
+/// A member of an object.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// The line of its key.
+    pub(crate) line: u64,
+    pub(crate) value: Node,
+}
+
+impl Member {
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self.value.content, Content::Null)
+    }
+}
+
+impl From<Node> for Value {
+    fn from(node: Node) -> Self {
+        match node.content {
+            Content::Null => Self::Null,
+            Content::Text(text) => Self::String(text),
+            Content::List(items) => items.into_iter().map(Self::from).collect(),
+            Content::Object(members) => {
+                let members = members.into_iter();
+                Self::Object(members.map(|(key, one)| (key, one.value.into())).collect())
+            }
         }
     }
-    items
 }
 
-fn read(text: &str, unique: bool) -> Result<Vec<Value>, String> {
+/// The documents of a text, without empty ones. An object that repeats a key is an error.
+pub(crate) fn documents(text: &str) -> Result<Vec<Value>, String> {
+    let documents = located_documents(text)?;
+    Ok(documents.into_iter().map(Value::from).collect())
+}
+
+/// The same documents, with their lines.
+pub(crate) fn located_documents(text: &str) -> Result<Vec<Node>, String> {
     // The parser needs a newline at the end, and no CRLF.
     let text = text.replace("\r\n", "\n") + "\n";
     // The line of the last event.
     let mut line = 1;
     // The parser can panic on invalid YAML.
-    catch_unwind(AssertUnwindSafe(|| parse(&text, unique, &mut line)))
+    catch_unwind(AssertUnwindSafe(|| parse(&text, &mut line)))
         .unwrap_or_else(|_| Err(format!("line {line} or below: it is not valid YAML")))
 }
 
-/// An unfinished collection: its items, and of an object the key of the next
-/// value.
-enum Open {
-    List(Vec<Value>),
-    Object(Map<String, Value>, Option<String>),
+/// The items of a Kubernetes list of objects. An API server leaves kind and version out of
+/// the items of a list for one kind; `kind` is empty for other lists.
+pub(crate) fn items(list: Node, kind: &str) -> Vec<Node> {
+    let version = list.text("apiVersion").to_owned();
+    let Content::Object(mut list) = list.content else {
+        return Vec::new();
+    };
+    let items = list.remove("items").map(|items| items.value.content);
+    let Some(Content::List(mut items)) = items else {
+        return Vec::new();
+    };
+    if !kind.is_empty() {
+        for item in &mut items {
+            item.set_missing("kind", kind);
+            item.set_missing("apiVersion", &version);
+        }
+    }
+    items
 }
 
-fn parse(text: &str, unique: bool, last: &mut u64) -> Result<Vec<Value>, String> {
+impl Node {
+    /// The text of a member; empty without one.
+    pub(crate) fn text(&self, key: &str) -> &str {
+        match self.member(key).map(|value| &value.content) {
+            Some(Content::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    pub(crate) fn member(&self, key: &str) -> Option<&Self> {
+        let Content::Object(members) = &self.content else {
+            return None;
+        };
+        members.get(key).map(|member| &member.value)
+    }
+
+    fn set_missing(&mut self, key: &str, text: &str) {
+        let line = self.line;
+        let Content::Object(members) = &mut self.content else {
+            return;
+        };
+        members.entry(key.to_owned()).or_insert_with(|| Member {
+            line,
+            value: Self {
+                line,
+                content: Content::Text(text.to_owned()),
+            },
+        });
+    }
+}
+
+/// An unfinished collection: its items, and of an object the next key with its line.
+enum Open {
+    List(Vec<Node>),
+    Object(BTreeMap<String, Member>, Option<(String, u64)>),
+}
+
+fn parse(text: &str, last: &mut u64) -> Result<Vec<Node>, String> {
     let mut parser = Parser::new();
     parser.set_encoding(Encoding::Utf8);
     parser.set_input(text.as_bytes());
     let mut documents = Vec::new();
-    let mut open: Vec<Open> = Vec::new();
+    // With the lines of their starts.
+    let mut open: Vec<(Open, u64)> = Vec::new();
     let mut values = 0;
     loop {
         let event = parser.parse().map_err(|error| {
@@ -74,7 +149,7 @@ fn parse(text: &str, unique: bool, last: &mut u64) -> Result<Vec<Value>, String>
         })?;
         let line = event.start_mark.line + 1;
         *last = line;
-        let value = match event.data {
+        let node = match event.data {
             EventData::StreamEnd => return Ok(documents),
             EventData::StreamStart { .. }
             | EventData::DocumentStart { .. }
@@ -90,51 +165,76 @@ fn parse(text: &str, unique: bool, last: &mut u64) -> Result<Vec<Value>, String>
                 ));
             }
             EventData::SequenceStart { .. } => {
-                open.push(Open::List(Vec::new()));
+                open.push((Open::List(Vec::new()), line));
                 continue;
             }
             EventData::MappingStart { .. } => {
-                open.push(Open::Object(Map::new(), None));
+                open.push((Open::Object(BTreeMap::new(), None), line));
                 continue;
             }
             EventData::SequenceEnd | EventData::MappingEnd => match open.pop() {
-                Some(Open::List(items)) => Value::Array(items),
-                Some(Open::Object(members, _)) => Value::Object(members),
+                Some((open, line)) => open.closed(line),
                 None => continue,
             },
             EventData::Scalar {
                 value,
                 plain_implicit,
                 ..
-            } => {
-                if plain_implicit && matches!(value.as_str(), "" | "~" | "null") {
-                    Value::Null
-                } else {
-                    Value::String(value)
-                }
-            }
+            } => scalar(value, plain_implicit, line),
         };
         values += 1;
         if values > MAX_VALUES {
             return Err(format!("it contains more than {MAX_VALUES} values"));
         }
         match open.last_mut() {
-            None if value.is_null() => {}
-            None => documents.push(value),
-            Some(Open::List(items)) => items.push(value),
-            Some(Open::Object(members, key)) => match (key.take(), value) {
-                (Some(key), _) if unique && members.contains_key(&key) => {
-                    let shown: String = key.chars().take(100).collect();
-                    return Err(format!("line {line}: the key {shown:?} is repeated"));
-                }
-                (Some(key), value) => {
-                    members.insert(key, value);
-                }
-                (None, Value::String(text)) => *key = Some(text),
-                (None, _) => return Err(format!("line {line}: a key is not a string")),
-            },
+            Some((open, _)) => open.add(node)?,
+            None if matches!(node.content, Content::Null) => {}
+            None => documents.push(node),
         }
     }
+}
+
+impl Open {
+    fn closed(self, line: u64) -> Node {
+        let content = match self {
+            Self::List(items) => Content::List(items),
+            Self::Object(members, _) => Content::Object(members),
+        };
+        Node { line, content }
+    }
+
+    /// Adds an item, a key, or the value of the last key.
+    fn add(&mut self, node: Node) -> Result<(), String> {
+        let (members, next) = match self {
+            Self::List(items) => {
+                items.push(node);
+                return Ok(());
+            }
+            Self::Object(members, next) => (members, next),
+        };
+        let Some((key, line)) = next.take() else {
+            let Content::Text(key) = node.content else {
+                return Err(format!("line {}: a key is not a string", node.line));
+            };
+            if members.contains_key(&key) {
+                let shown: String = key.chars().take(MAX_SHOWN).collect();
+                return Err(format!("line {}: the key {shown:?} is repeated", node.line));
+            }
+            *next = Some((key, node.line));
+            return Ok(());
+        };
+        members.insert(key, Member { line, value: node });
+        Ok(())
+    }
+}
+
+fn scalar(value: String, is_plain: bool, line: u64) -> Node {
+    let content = if is_plain && matches!(value.as_str(), "" | "~" | "null") {
+        Content::Null
+    } else {
+        Content::Text(value)
+    };
+    Node { line, content }
 }
 
 #[cfg(test)]
@@ -160,6 +260,7 @@ mod tests {
             ("a: b\nc: [", "line"),
             ("a: &b c\nd: *b", "line 2: aliases"),
             ("? [a]\n: b", "line 1: a key is not a string"),
+            ("a: {b: 1}\nc: 2\na: 3", "line 3: the key \"a\" is repeated"),
             (&"[".repeat(100), "nested deeper than 32"),
             (
                 "a: b\nc: [d, !a, b]",

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::answers::images::mirror_paths::{FormError, MirrorPaths, TakenPaths};
+use ::images::reference::{split_scheme, without_user};
 use fbc::image_list::{Image, ImageList, ImageVersion, Use};
 use fbc::select::Reason;
 use fbc::text::yaml;
@@ -114,13 +115,26 @@ impl Form {
 /// A registry with a path, without the slash at its end.
 fn destination(text: &str) -> Result<&str, FormError> {
     let to = text.trim_end_matches('/');
-    let (host, _) = to.split_once('/').unwrap_or((to, ""));
-    // Otherwise the first part would belong to a repository of docker.io.
-    let is_host = host == "localhost" || host.contains(['.', ':']);
-    if is_host && fbc::pullspec::check(&format!("{to}/a")).is_ok() {
+    if is_destination(to) {
         return Ok(to);
     }
-    Err(FormError::Destination(text.chars().take(100).collect()))
+    let remedy = match split_scheme(to) {
+        Some((scheme, rest)) if is_destination(rest) => {
+            format!("drop {scheme}:// and write {rest}")
+        }
+        _ => "write it like mirror.example.com:5000/path".to_owned(),
+    };
+    Err(FormError::Destination {
+        text: without_user(text).chars().take(100).collect(),
+        remedy,
+    })
+}
+
+fn is_destination(text: &str) -> bool {
+    let (host, _) = text.split_once('/').unwrap_or((text, ""));
+    // Otherwise the first part would belong to a repository of docker.io.
+    let is_host = host == "localhost" || host.contains(['.', ':']);
+    is_host && fbc::pullspec::check(&format!("{text}/a")).is_ok()
 }
 
 fn json_of(list: &ImageList) -> Value {
@@ -246,6 +260,21 @@ mod tests {
             &selected(vec![bundle("a.v1", &one), bundle("a.v2", two)]),
             &selected(vec![again]),
         ])
+    }
+
+    #[test]
+    fn a_registry_that_begins_with_a_scheme_is_refused_with_one_that_is_taken() {
+        let refused = |to: &str| {
+            let error = Form::Mapping.write(&ImageList::default(), Some(to));
+            error.unwrap_err().to_string()
+        };
+        let error = refused("docker://m.example:5000/ops/");
+        let said = "drop docker:// and write m.example:5000/ops";
+        assert!(error.ends_with(said), "{error}");
+        for to in ["docker://", "docker://ops"] {
+            let error = refused(to);
+            assert!(error.ends_with("mirror.example.com:5000/path"), "{error}");
+        }
     }
 
     #[test]

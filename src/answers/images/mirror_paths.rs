@@ -22,8 +22,13 @@ pub enum FormError {
     #[error("a mapping needs to know where to; name the registry, such as mirror.example.com:5000")]
     NoDestination,
     /// A destination that is not a registry.
-    #[error("{0:?} is no registry to map to; write it like mirror.example.com:5000/path")]
-    Destination(String),
+    #[error("{text:?} is no registry to map to; {remedy}")]
+    Destination {
+        /// Its beginning.
+        text: String,
+        /// What to write instead.
+        remedy: String,
+    },
     /// Two images that would have the same path in the mirror.
     #[error("{first} and {second} would both be {place} in a mirror; copy one of them elsewhere")]
     SamePlace {

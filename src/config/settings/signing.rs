@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 
 use crate::config::layer::layer;
-use crate::config::value::{ValueError, deserialized_from_text};
+use crate::config::value::{ValueError, deserialized_from_text, remedy};
 use ::images::Reference;
 
 /// The longest name, in bytes.
@@ -44,8 +44,10 @@ impl FromStr for NamePrefix {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        if !is_name(&format!("{text}/a")) {
-            let problem = "write HOST or HOST/PATH, such as registry.example.com/catalogs";
+        let is_prefix = |text: &str| is_name(&format!("{text}/a"));
+        if !is_prefix(text) {
+            let form = "write HOST or HOST/PATH, such as registry.example.com/catalogs";
+            let problem = remedy(text, is_prefix, form);
             return Err(ValueError::new(text, "prefix of names", problem));
         }
         Ok(Self(text.to_owned()))
@@ -57,7 +59,8 @@ impl FromStr for SignedName {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         if !is_name(text) {
-            let problem = "write HOST/REPOSITORY, such as registry.example.com/team/catalog";
+            let form = "write HOST/REPOSITORY, such as registry.example.com/team/catalog";
+            let problem = remedy(text, is_name, form);
             return Err(ValueError::new(text, "name of an image", problem));
         }
         Ok(Self(text.to_owned()))
@@ -82,3 +85,23 @@ deserialized_from_text! {
 }
 
 layer!(SigningSettings: key_file, password_file, name_prefix);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_begins_with_a_scheme_is_refused_with_a_name_that_is_taken() {
+        let name = "docker://h.example/a".parse::<SignedName>().unwrap_err();
+        let prefix = "https://h.example/a/".parse::<NamePrefix>().unwrap_err();
+        for (error, scheme) in [(name, "docker"), (prefix, "https")] {
+            let said = format!("drop {scheme}:// and write h.example/a");
+            assert!(error.to_string().ends_with(&said), "{error}");
+        }
+        let tagged = "docker://h.example/a:v1".parse::<SignedName>().unwrap_err();
+        assert!(
+            tagged.to_string().contains("write HOST/REPOSITORY"),
+            "{tagged}"
+        );
+    }
+}

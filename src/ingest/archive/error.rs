@@ -105,7 +105,7 @@ pub enum ArchiveError {
         path: PathBuf,
     },
     /// A path that no archive can be written to.
-    #[error("no archive can be written to {}: it is {problem}", path.display())]
+    #[error("no archive can be written to {}: {problem}", path.display())]
     Output {
         /// The path.
         path: PathBuf,

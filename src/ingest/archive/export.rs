@@ -92,7 +92,7 @@ fn output(requested: &Export) -> Result<PathBuf, ArchiveError> {
     if let Some(Since::Archive(since)) = &requested.since
         && since.canonicalize().is_ok_and(|since| since == output)
     {
-        return refused("the archive of --since, which would be lost; name another file");
+        return refused("it is the archive of --since, which would be lost; name another file");
     }
     Ok(output)
 }

@@ -149,6 +149,7 @@ pub async fn restore_image(
 ) {
     if let Some(snapshot) = catalog.snapshot() {
         restore(&context.store, followed, &snapshot, publisher).await;
+        note(catalog, publisher, None);
     }
 }
 

@@ -37,6 +37,9 @@ pub(super) enum Outcome {
     Deleting,
 }
 
+/// The reason of an image that cannot be used until the object changes.
+pub(super) const BLOCKED: &str = "Blocked";
+
 /// The status after an outcome, or `None` if the object has it.
 pub(super) fn next(
     current: &Value,
@@ -70,7 +73,7 @@ pub(super) fn next(
             let end = message.floor_char_boundary(MAX_MESSAGE);
             let message = &message[..end];
             let condition = if *terminal {
-                ["False", "Blocked", message]
+                ["False", BLOCKED, message]
             } else {
                 ["True", "Retrying", message]
             };
@@ -114,7 +117,7 @@ pub(super) fn notice_of(before: &Value, after: &Value) -> Option<Notice> {
     };
     match new {
         (_, Some("Retrying"), Some(message)) if old.2 != new.2 => notice(true, "Retrying", message),
-        (_, Some("Blocked"), Some(message)) if old.2 != new.2 => notice(true, "Blocked", message),
+        (_, Some(BLOCKED), Some(message)) if old.2 != new.2 => notice(true, BLOCKED, message),
         (Some(reference), Some("Succeeded"), _) if old.0 != new.0 => {
             notice(false, "Resolved", &format!("serving {reference}"))
         }

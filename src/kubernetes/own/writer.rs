@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::kubernetes::events::{Events, Notice};
 use crate::kubernetes::health::Failures;
-use crate::kubernetes::own::conditions::{self, Outcome, notice_of};
+use crate::kubernetes::own::conditions::{self, BLOCKED, Outcome, notice_of};
 use crate::kubernetes::own::guard::{Guard, blocked_writes};
 use crate::kubernetes::own::image::image;
 use crate::kubernetes::own::lease::leads;
@@ -278,6 +278,7 @@ impl Writer {
                 } else {
                     record.overwritten = 0;
                     if let Some(notice) = notice_of(&object.data["status"], &status) {
+                        log_blocked(name, &notice);
                         self.events.of_catalog(name, object, notice);
                     }
                 }
@@ -359,6 +360,17 @@ fn without_finalizer(object: &DynamicObject) -> Option<Value> {
     let all = object.metadata.finalizers.as_deref().unwrap_or_default();
     let left: Vec<&String> = all.iter().filter(|one| *one != FINALIZER).collect();
     (left.len() < all.len()).then(|| json!({ "finalizers": left }))
+}
+
+/// Logs that an image cannot be used. No pass does: the catalog is not followed then.
+fn log_blocked(name: &str, notice: &Notice) {
+    if notice.reason == BLOCKED {
+        tracing::warn!(
+            catalog = name,
+            error = notice.note,
+            "the image of the ClusterCatalog cannot be used until the object changes"
+        );
+    }
 }
 
 #[cfg(test)]

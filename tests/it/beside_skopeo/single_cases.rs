@@ -16,7 +16,7 @@ use crate::support::image::{Image, Index};
 use crate::support::needs::{on_path, skip_without};
 use crate::support::program::{Finished, Start};
 use crate::support::proxy::Proxy;
-use crate::support::registry::Access;
+use crate::support::registry::{Access, DigestHeader};
 use crate::support::tls::Authority;
 use crate::support::upstream::Upstream;
 
@@ -56,7 +56,15 @@ pub(super) const SINGLE: &[(&str, fn())] = &[
         "`:` in the path of `oci:`, `oci-archive:`",
         a_path_that_exists_may_have_a_colon,
     ),
+    (
+        "`docker-archive:FILE:@NUMBER`",
+        an_image_of_an_archive_has_no_number,
+    ),
     ("tag", a_tag_is_asked_for_with_head),
+    (
+        "manifest of a tag with another digest in `Docker-Content-Digest`",
+        a_header_with_another_digest_is_refused,
+    ),
     (
         "absent attestation in a copy of all platforms",
         an_absent_attestation_is_left_out,
@@ -371,6 +379,24 @@ fn a_path_that_exists_may_have_a_colon() {
 }
 
 #[test]
+fn an_image_of_an_archive_has_no_number() {
+    if skip_without("skopeo") {
+        return;
+    }
+    let home = Home::new();
+    let image = Image::of_catalog(&Catalog::one("first")).build();
+    let (layout, archive) = (home.path("layout"), home.path("f.tar"));
+    image.add_to_layout(Path::new(&layout), "v1");
+    let target = format!("docker-archive:{archive}:team/aa:latest");
+    let words = ["copy", &format!("oci:{layout}:v1"), &target];
+    expect_skopeo(&home.skopeo(&[], &words), None);
+    let source = format!("docker-archive:{archive}:@0");
+    let copied = home.skopeo(&[], &["copy", &source, &format!("dir:{}", home.path("to"))]);
+    expect_skopeo(&copied, None);
+    expect(&home.render(&[], &[&source]), Some("team/aa:latest"));
+}
+
+#[test]
 fn a_tag_is_asked_for_with_head() {
     if skip_without("skopeo") {
         return;
@@ -392,6 +418,19 @@ fn a_tag_is_asked_for_with_head() {
         let asked = (upstream.asked(with_head), upstream.asked(with_get));
         assert_eq!(asked, (1, usize::from(!has_head)));
     }
+}
+
+#[test]
+fn a_header_with_another_digest_is_refused() {
+    if skip_without("skopeo") {
+        return;
+    }
+    let (upstream, home) = (upstream(), Home::new());
+    let source = source(&upstream);
+    upstream.misbehave(|behaviour| behaviour.digest_header = DigestHeader::Wrong);
+    let copied = home.copy(&[], &source, &["--src-tls-verify=false"]);
+    expect_skopeo(&copied, None);
+    expect(&home.render(&[], &[&source]), Some("digest"));
 }
 
 #[test]

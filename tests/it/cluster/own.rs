@@ -182,6 +182,10 @@ fn a_reference_is_announced_once_its_content_is_served() {
         "source catalog content: terminal error: error parsing image reference \
          \"org/catalog:v1\": repository name must be canonical"
     );
+    almanac.program.wait_for_log("the blocked catalog", |log| {
+        log.contains("cannot be used until the object changes")
+            && log.contains("repository name must be canonical")
+    });
     assert_eq!(
         object["status"]["resolvedSource"]["image"]["ref"],
         second.as_str()

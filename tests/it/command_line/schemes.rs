@@ -128,7 +128,7 @@ fn a_proxy_that_fails_is_named() {
             "HTTPS_PROXY",
             &strict,
             "https",
-            "proxy authorization required",
+            "the proxy wants a user and password (407)",
         ),
     ] {
         let url = format!("{url}://almanac.invalid/catalogs/a");
@@ -140,9 +140,24 @@ fn a_proxy_that_fails_is_named() {
             assert!(finished.stderr.contains(part), "{part:?}: {finished:?}");
         }
     }
-    let finished = Start::new(["list", "packages", "http://almanac.invalid/catalogs/a"])
-        .variable("HTTP_PROXY", &format!("http://{strict}"))
-        .run();
-    let said = "407: write the variable of the proxy as http://USER:PASSWORD@HOST:PORT";
-    assert!(finished.stderr.contains(said), "{finished:?}");
+    for (user, said) in [
+        (
+            "",
+            "(407): write its variable as http://USER:PASSWORD@HOST:PORT",
+        ),
+        (
+            "me:s3cret@",
+            "refuses the user and password of its variable (407)",
+        ),
+    ] {
+        for scheme in ["http", "https"] {
+            let url = format!("{scheme}://almanac.invalid/catalogs/a");
+            let variable = format!("{}_PROXY", scheme.to_uppercase());
+            let finished = Start::new(["list", "packages", &url])
+                .variable(&variable, &format!("http://{user}{strict}"))
+                .run();
+            assert!(finished.stderr.contains(said), "{finished:?}");
+            assert!(!finished.stderr.contains("s3cret"), "{finished:?}");
+        }
+    }
 }

@@ -10,6 +10,8 @@ use super::root;
 use crate::docs::{configuration, names_after, read, sources};
 use crate::support::needs::skip_without;
 use crate::support::yaml;
+use almanac::ingest::Source;
+use images::Platform;
 
 const DASHBOARD: &str = "deploy/helm/almanac/dashboards/almanac.json";
 
@@ -111,6 +113,23 @@ fn values_that_cannot_work_are_refused() {
             "settings.name: write name beside",
         ),
         ("--set=catalogs[0].source=operatorhub", "catalogs.0.source"),
+        (
+            "--set=catalogs[0].source=docker://quay.io/a/b:v1",
+            "catalogs.0.source",
+        ),
+        (
+            "--set=catalogs[0].source=https://quay.io/a/b",
+            "catalogs.0.source",
+        ),
+        (
+            "--set=catalogs[0].source=quay.io/Org/b:v1",
+            "catalogs.0.source",
+        ),
+        (
+            "--set=catalogs[0].source=quay.io/a/b:v1@sha256:\
+             0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+            "catalogs.0.source",
+        ),
         ("--set=settings.platform=linux", "settings.platform"),
         ("--set=settings.poll=5x", "settings.poll"),
         (
@@ -170,6 +189,34 @@ fn values_that_cannot_work_are_refused() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{change}");
         assert!(errors.contains(said), "{change}: {errors}");
+    }
+}
+
+#[test]
+fn sources_and_platforms_that_almanac_takes_are_taken() {
+    if skip_without("helm") {
+        return;
+    }
+    for source in [
+        "Quay.IO/a/b__c:v1",
+        "[::1]:5000/a",
+        "localhost/a",
+        "registry:5000/a/b@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        "oci-archive:/catalogs/a.tar:ours:latest",
+    ] {
+        source.parse::<Source>().unwrap();
+        // An index in brackets would be one of helm.
+        let values = json!([{"name": "a", "source": source}]);
+        rendered("olm-v0", &[&format!("--set-json=catalogs={values}")]);
+    }
+    for platform in [
+        "linux/x86_64",
+        "Linux/ARM64",
+        "linux/arm/v7",
+        "linux/x86-64",
+    ] {
+        platform.parse::<Platform>().unwrap();
+        rendered("olm-v0", &[&format!("--set=settings.platform={platform}")]);
     }
 }
 

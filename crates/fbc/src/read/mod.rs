@@ -175,7 +175,10 @@ impl<V: Visitor> Reading<'_, V> {
         let read = self.out.documents - self.before;
         if self.is_whole && read > 0 && read == empty_documents {
             self.out.problems.truncate(problems);
+            // It stands at the start of the file.
+            let documents = std::mem::replace(&mut self.out.documents, self.before);
             self.out.problem(before + 1, None, empty(true));
+            self.out.documents = documents;
         }
     }
 

@@ -20,7 +20,7 @@ use crate::manifest::{
 };
 
 /// The file that lists the images.
-const MANIFEST: &str = "manifest.json";
+pub(super) const MANIFEST: &str = "manifest.json";
 /// The most images, and the most names of one.
 const MAX_IMAGES: usize = 1000;
 

@@ -46,6 +46,14 @@ pub enum LayoutError {
         /// The file.
         name: String,
     },
+    /// An archive of the other format.
+    #[error("{path} is an archive of another format: write {prefix}:{path}")]
+    OtherFormat {
+        /// The archive.
+        path: PathBuf,
+        /// What stands before the path of this format.
+        prefix: &'static str,
+    },
     /// A file of an archive of `docker save` that has another format.
     #[error("{path} is not valid: {problem}")]
     Document {

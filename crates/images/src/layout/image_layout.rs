@@ -8,10 +8,10 @@ use std::path::Path;
 use bytes::Bytes;
 
 use crate::digest::Digest;
-use crate::layout::docker_archive::DockerImages;
+use crate::layout::docker_archive::{self, DockerImages};
 use crate::layout::error::LayoutError;
 use crate::layout::files::read_document;
-use crate::layout::storage::LayoutStorage;
+use crate::layout::storage::{self, LayoutStorage};
 use crate::layout::tar_files::TarFiles;
 use crate::manifest::{Descriptor, Index, IndexEntry, REFERENCE_NAME, cut};
 use crate::reference::{Reference, ReferenceError};
@@ -66,6 +66,13 @@ impl Layout {
     /// Opens a layout: reads `oci-layout` and `index.json`, or `manifest.json` of
     /// an archive of `docker save`.
     pub fn open(format: Format, path: &Path) -> Result<Self, LayoutError> {
+        Self::read(format, path).map_err(|error| match error {
+            LayoutError::Missing { .. } => other_format(format, path).unwrap_or(error),
+            error => error,
+        })
+    }
+
+    fn read(format: Format, path: &Path) -> Result<Self, LayoutError> {
         let storage = match format {
             Format::Folder => LayoutStorage::Folder(path.into()),
             Format::Archive => LayoutStorage::Archive(TarFiles::open(path)?),
@@ -189,6 +196,18 @@ impl Layout {
             images.join(", ")
         }
     }
+}
+
+/// The error for an archive that has the other format.
+fn other_format(format: Format, path: &Path) -> Option<LayoutError> {
+    let (mark, prefix) = match format {
+        Format::Folder => return None,
+        Format::Archive => (docker_archive::MANIFEST, "docker-archive"),
+        Format::DockerArchive => (storage::MARKER, "oci-archive"),
+    };
+    TarFiles::open(path).ok()?.file(mark).ok()?;
+    let path = path.to_owned();
+    Some(LayoutError::OtherFormat { path, prefix })
 }
 
 fn names(entry: &IndexEntry) -> impl Iterator<Item = &str> {

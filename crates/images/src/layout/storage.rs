@@ -13,6 +13,9 @@ use crate::layout::files::{open_file, read_document};
 use crate::layout::tar_files::TarFiles;
 use crate::manifest::{Index, Manifest, ManifestError};
 
+/// The file that marks a layout.
+pub(super) const MARKER: &str = "oci-layout";
+
 /// Where the files of a layout are.
 #[derive(Clone, Debug)]
 pub(super) enum LayoutStorage {
@@ -32,7 +35,7 @@ impl LayoutStorage {
 
     /// Reads `oci-layout` and `index.json`.
     pub(super) fn index(&self) -> Result<Index, LayoutError> {
-        let (path, file, size) = self.file("oci-layout")?;
+        let (path, file, size) = self.file(MARKER)?;
         let marker = read_document(path.clone(), file, size)?;
         let marker: Option<OciLayout> = serde_json::from_slice(&marker).ok();
         if !marker.is_some_and(|marker| marker.image_layout_version().starts_with("1.")) {

@@ -120,6 +120,26 @@ fn a_name_without_a_registry_is_one_of_docker_hub() {
 }
 
 #[test]
+fn an_archive_of_the_other_format_is_refused_with_its_prefix() {
+    for (file, format, prefix) in [
+        ("oci-layout", Format::DockerArchive, "oci-archive"),
+        ("manifest.json", Format::Archive, "docker-archive"),
+    ] {
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(2);
+        builder.append_data(&mut header, file, &b"{}"[..]).unwrap();
+        let archive = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(archive.path(), builder.into_inner().unwrap()).unwrap();
+        let error = Layout::open(format, archive.path())
+            .unwrap_err()
+            .to_string();
+        let said = format!("write {prefix}:{}", archive.path().display());
+        assert!(error.ends_with(&said), "{error}");
+    }
+}
+
+#[test]
 fn the_only_manifest_needs_no_tag() {
     assert_eq!(resolve(&[entry("one", &[])], None), Ok(Digest::of(b"one")));
     assert!(resolve(&[], None).unwrap_err().contains("none"));

@@ -3,18 +3,24 @@
 //! alone or in a `List`. Other objects are ignored, so the output folder of
 //! oc-mirror can be used as it is.
 
-use serde::Deserialize;
-use serde_json::Value;
+use std::collections::BTreeMap;
 
 use crate::mirrors::mirror_sets::MirrorSet;
-use crate::mirrors::remarks::{MAX_REMARKS, Remark};
+use crate::mirrors::remarks::{MAX_REMARKS, Remark, proposal};
 use crate::mirrors::rule::{PullFrom, checked_location, checked_prefix, shown};
-use crate::yaml;
+use crate::yaml::{self, Content, Member, Node};
 
 /// The deepest nesting of lists of objects.
 const MAX_LISTS: usize = 4;
 /// The API groups that mirror sets have had.
 const GROUPS: [&str; 2] = ["config.openshift.io/", "operator.openshift.io/"];
+/// The keys of an object. What stands in `metadata` and `status` does not count.
+const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+/// The keys of an entry in the list of a `spec`.
+const ENTRY: [&str; 3] = ["source", "mirrors", "mirrorSourcePolicy"];
+/// The rules for an image that no mirror has.
+const NEVER_CONTACT: &str = "NeverContactSource";
+const ALLOW_CONTACT: &str = "AllowContactingSource";
 
 /// The content of a file.
 #[derive(Debug, Default)]
@@ -28,7 +34,7 @@ pub(super) struct MirrorSets {
 /// Reads a file.
 pub(super) fn parse(text: &str) -> Result<MirrorSets, String> {
     let mut sets = MirrorSets::default();
-    for document in yaml::documents(text)? {
+    for document in yaml::located_documents(text)? {
         object(document, &mut sets, 0)?;
     }
     Ok(sets)
@@ -64,23 +70,11 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    source: String,
-    mirrors: Option<Vec<String>>,
-    mirror_source_policy: Option<SourcePolicy>,
-}
+/// The members of an object in the file.
+type Members = BTreeMap<String, Member>;
 
-/// The rule for an image that no mirror has.
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
-enum SourcePolicy {
-    NeverContactSource,
-    AllowContactingSource,
-}
-
-fn object(mut document: Value, into: &mut MirrorSets, depth: usize) -> Result<(), String> {
-    let text = |name: &str| document[name].as_str().unwrap_or_default().to_owned();
+fn object(document: Node, into: &mut MirrorSets, depth: usize) -> Result<(), String> {
+    let text = |name: &str| document.text(name).to_owned();
     let (version, kind) = (text("apiVersion"), text("kind"));
     if let Some(of) = kind.strip_suffix("List") {
         if depth == MAX_LISTS {
@@ -92,9 +86,9 @@ fn object(mut document: Value, into: &mut MirrorSets, depth: usize) -> Result<()
         return Ok(());
     }
     let Some(kind) = KINDS.iter().find(|known| known.name == kind) else {
-        return Ok(());
+        return not_misspelt(&kind, document.line);
     };
-    let name = document["metadata"]["name"].as_str().unwrap_or_default();
+    let name = document.member("metadata").map_or("", |of| of.text("name"));
     let of = format!("{} {:?}", kind.name, shown(name));
     let named = |problem: String| format!("{of}: {problem}");
     if !GROUPS.iter().any(|group| version.starts_with(group)) {
@@ -107,47 +101,140 @@ fn object(mut document: Value, into: &mut MirrorSets, depth: usize) -> Result<()
             .push(Remark::version(kind.name, &version, kind.version));
     }
     into.found = true;
-    let entries = match document["spec"].take() {
-        Value::Null => Vec::new(),
-        spec => kind.entries(spec).map_err(named)?,
-    };
-    for entry in entries {
-        into.sets.push(mirror_set(entry, kind.pull).map_err(named)?);
-    }
+    into.sets.extend(kind.sets(document).map_err(named)?);
     Ok(())
 }
 
+/// Fails for a kind that is almost that of mirror sets. Other kinds are ignored.
+fn not_misspelt(kind: &str, line: u64) -> Result<(), String> {
+    let names = KINDS.map(|known| known.name);
+    let folded = names.iter().find(|name| name.eq_ignore_ascii_case(kind));
+    let proposal = match folded {
+        Some(name) => format!("; did you mean {name:?}?"),
+        None => proposal(kind, &names),
+    };
+    if proposal.is_empty() {
+        return Ok(());
+    }
+    let kind = shown(kind);
+    Err(format!(
+        "line {line}: the kind {kind:?} is unknown{proposal}"
+    ))
+}
+
 impl Kind {
-    /// The entries of a `spec`. The list of another kind would have no effect.
-    fn entries(&self, spec: Value) -> Result<Vec<Entry>, String> {
-        let Value::Object(mut spec) = spec else {
-            return Err("its spec is no object; write keys and values".to_owned());
+    /// The sets of an object of this kind.
+    fn sets(&self, object: Node) -> Result<Vec<MirrorSet>, String> {
+        let mut object = members(object, "the object")?;
+        check_known(&object, &OBJECT)?;
+        let Some(spec) = object.remove("spec") else {
+            return Ok(Vec::new());
         };
+        let mut spec = members(spec.value, "its spec")?;
+        self.check_lists(&mut spec)?;
+        check_known(&spec, &[self.list])?;
+        let entries = list(&mut spec, self.list)?.into_iter();
+        entries.map(|entry| mirror_set(entry, self.pull)).collect()
+    }
+
+    /// Fails for the list of another kind, which would have no effect.
+    fn check_lists(&self, spec: &mut Members) -> Result<(), String> {
         let lists = KINDS.iter().map(|kind| kind.list);
         for other in lists.filter(|list| *list != self.list) {
-            if spec.get(other).is_some_and(|value| !value.is_null()) {
-                let (name, list) = (self.name, self.list);
+            let found = spec.remove(other);
+            if let Some(found) = found.filter(|found| !found.is_null()) {
+                let (line, name, list) = (found.line, self.name, self.list);
                 return Err(format!(
-                    "its spec has {other}, which the kind {name} does not have; write {list}, \
-                     or correct the kind"
+                    "line {line}: its spec has {other}, which the kind {name} does not have; \
+                     write {list}, or correct the kind"
                 ));
             }
         }
-        let entries = spec.remove(self.list).unwrap_or_default();
-        let entries = Option::<Vec<Entry>>::deserialize(entries);
-        let entries = entries.map_err(|error| error.to_string())?;
-        Ok(entries.unwrap_or_default())
+        Ok(())
     }
 }
 
-fn mirror_set(entry: Entry, pull: PullFrom) -> Result<MirrorSet, String> {
-    let mirrors = entry.mirrors.unwrap_or_default();
-    let mirrors = mirrors.iter().map(|mirror| checked_location(mirror));
+fn mirror_set(entry: Node, pull: PullFrom) -> Result<MirrorSet, String> {
+    let line = entry.line;
+    let mut entry = members(entry, "the entry")?;
+    check_known(&entry, &ENTRY)?;
+    let Some(source) = entry.remove("source").filter(|source| !source.is_null()) else {
+        return Err(format!("line {line}: the entry has no source"));
+    };
+    let source = location(source.value, "source", checked_prefix)?;
+    let mirrors = list(&mut entry, "mirrors")?.into_iter();
+    let mirrors = mirrors.map(|mirror| location(mirror, "the mirror", checked_location));
+    let policy = entry.remove("mirrorSourcePolicy");
     Ok(MirrorSet {
-        source: checked_prefix(&entry.source)?,
+        source,
         mirrors: mirrors.collect::<Result<_, _>>()?,
         pull,
-        blocks_source: entry.mirror_source_policy == Some(SourcePolicy::NeverContactSource),
+        blocks_source: policy.map_or(Ok(false), |policy| blocks_source(&policy.value))?,
+    })
+}
+
+fn blocks_source(policy: &Node) -> Result<bool, String> {
+    let found = match &policy.content {
+        Content::Null => return Ok(false),
+        Content::Text(text) if text == NEVER_CONTACT => return Ok(true),
+        Content::Text(text) if text == ALLOW_CONTACT => return Ok(false),
+        Content::Text(text) => format!("is {:?}", shown(text)),
+        Content::List(_) | Content::Object(_) => "is no text".to_owned(),
+    };
+    let line = policy.line;
+    Err(format!(
+        "line {line}: mirrorSourcePolicy {found}; write {NEVER_CONTACT} or {ALLOW_CONTACT}"
+    ))
+}
+
+/// A text that is a location.
+fn location(
+    node: Node,
+    what: &str,
+    check: fn(&str) -> Result<String, String>,
+) -> Result<String, String> {
+    let line = node.line;
+    match node.content {
+        Content::Text(text) => check(&text).map_err(|problem| format!("line {line}: {problem}")),
+        _ => Err(format!("line {line}: {what} is no text")),
+    }
+}
+
+/// The items of a list, which may be missing.
+fn list(members: &mut Members, key: &str) -> Result<Vec<Node>, String> {
+    let Some(Member { line, value }) = members.remove(key) else {
+        return Ok(Vec::new());
+    };
+    match value.content {
+        Content::Null => Ok(Vec::new()),
+        Content::List(items) => Ok(items),
+        _ => Err(format!("line {line}: {key} is no list")),
+    }
+}
+
+/// The members of an object, which may be `null`.
+fn members(node: Node, what: &str) -> Result<Members, String> {
+    let line = node.line;
+    match node.content {
+        Content::Null => Ok(Members::new()),
+        Content::Object(members) => Ok(members),
+        _ => Err(format!(
+            "line {line}: {what} is no object; write keys and values"
+        )),
+    }
+}
+
+/// Fails for a key that is none of these.
+fn check_known(members: &Members, known: &[&str]) -> Result<(), String> {
+    let unknown = members
+        .iter()
+        .find(|(key, _)| !known.contains(&key.as_str()));
+    unknown.map_or(Ok(()), |(key, Member { line, .. })| {
+        let proposal = proposal(key, known);
+        Err(format!(
+            "line {line}: the key {:?} is unknown{proposal}",
+            shown(key)
+        ))
     })
 }
 
@@ -249,6 +336,18 @@ spec: {containers: [{image: 'mirror.example:5000/apps/a:v1'}]}
     }
 
     #[test]
+    fn metadata_and_status_of_a_mirror_set_may_hold_any_keys() {
+        let text = SETS.replace(
+            "metadata: {name: idms-example-0}",
+            "metadata: {name: idms-example-0, annotations: {any: key}, later: [x]}\nstatus: {any: key}",
+        );
+        assert_eq!(
+            parse(&text).unwrap().sets.len(),
+            parse(SETS).unwrap().sets.len()
+        );
+    }
+
+    #[test]
     fn the_items_of_a_list_of_one_kind_have_that_kind() {
         let list = "
 apiVersion: config.openshift.io/v1
@@ -268,7 +367,8 @@ items:
             (
                 "NeverContactSource",
                 "Sometimes",
-                "\"idms-example-0\": unknown variant `Sometimes`",
+                "\"idms-example-0\": line 9: mirrorSourcePolicy is \"Sometimes\"; write NeverContactSource or \
+                 AllowContactingSource",
             ),
             (
                 "mirror.example:5000/older",
@@ -278,7 +378,57 @@ items:
             (
                 "source: quay.io/older",
                 "sauce: x",
-                "missing field `source`",
+                "\"icsp\": line 29: the key \"sauce\" is unknown; did you mean \"source\"?",
+            ),
+            (
+                "source: quay.io/older",
+                "source:",
+                "\"icsp\": line 29: the entry has no source",
+            ),
+            (
+                "mirrors: [mirror.example:5000/older]",
+                "mirrors: mirror.example:5000/older",
+                "line 30: mirrors is no list",
+            ),
+            (
+                "mirrors: [mirror.example:5000/older]",
+                "mirrors: [[]]",
+                "line 30: the mirror is no text",
+            ),
+            (
+                "mirrorSourcePolicy: N",
+                "mirrorSourcePolcy: N",
+                "line 9: the key \"mirrorSourcePolcy\" is unknown; did you mean \"mirrorSourcePolicy\"?",
+            ),
+            (
+                "    mirrors: [mirror.example:5000/redhat]",
+                "    mirror: [mirror.example:5000/redhat]",
+                "line 11: the key \"mirror\" is unknown; did you mean \"mirrors\"?",
+            ),
+            (
+                "    mirrors: [mirror.example:5000/redhat]",
+                "    mirrors: []\n    mirrors: [mirror.example:5000/redhat]",
+                "line 12: the key \"mirrors\" is repeated",
+            ),
+            (
+                "  imageDigestMirrors:",
+                "  imageDigestMirror:",
+                "line 6: the key \"imageDigestMirror\" is unknown; did you mean \"imageDigestMirrors\"?",
+            ),
+            (
+                "metadata: {name: itms}\n  spec:",
+                "metadata: {name: itms}\n  spce:",
+                "\"itms\": line 19: the key \"spce\" is unknown; did you mean \"spec\"?",
+            ),
+            (
+                "\nspec:\n",
+                "\nspec: {}\nspec:\n",
+                "line 6: the key \"spec\" is repeated",
+            ),
+            (
+                "\nkind: ImageDigestMirrorSet",
+                "\nkind: imagedigestmirrorset",
+                "line 2: the kind \"imagedigestmirrorset\" is unknown; did you mean \"ImageDigestMirrorSet\"?",
             ),
             (
                 "config.openshift.io/v1",
@@ -288,7 +438,7 @@ items:
             (
                 "imageTagMirrors",
                 "imageDigestMirrors",
-                "\"itms\": its spec has imageDigestMirrors, which the kind ImageTagMirrorSet does not \
+                "\"itms\": line 20: its spec has imageDigestMirrors, which the kind ImageTagMirrorSet does not \
                  have; write imageTagMirrors",
             ),
             (

@@ -144,8 +144,8 @@ impl RemarkLog {
     }
 }
 
-/// Suggests a known key for a misspelt one, as the end of a sentence.
-fn proposal(key: &str, known: &[&str]) -> String {
+/// Suggests a known word for a misspelt one, as the end of a sentence.
+pub(super) fn proposal(key: &str, known: &[&str]) -> String {
     // The comparison takes quadratic time.
     if key.len() > MAX_COMPARED {
         return String::new();

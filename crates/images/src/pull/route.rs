@@ -110,6 +110,7 @@ impl Route {
         match self.manifest(&digest).await {
             Err(error) if error.is_not_found() => match self.resolve_again(&digest).await {
                 Ok(Some(other)) => Ok((other, self.manifest(&other).await?)),
+                Err(mismatch) if mismatch.is_manifest_mismatch() => Err(mismatch),
                 _ => Err(error),
             },
             bytes => Ok((digest, bytes?)),

@@ -82,6 +82,15 @@ pub fn is_tag(text: &str) -> bool {
         && !text.is_empty()
 }
 
+/// The scheme or transport of a text, such as `docker`, and what follows its `://`,
+/// without a user and password.
+pub fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = text.split_once("://")?;
+    let is_scheme = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    let is_scheme = !scheme.is_empty() && scheme.bytes().all(is_scheme);
+    is_scheme.then(|| (scheme, without_user(rest)))
+}
+
 /// A text without a user and password before the host.
 pub fn without_user(text: &str) -> &str {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::digest::{Digest, DigestError};
 use crate::reference::grammar::{
-    MAX_HOST, MAX_REPOSITORY, MAX_TAG, is_registry, is_repository, is_tag, without_user,
+    MAX_HOST, MAX_REPOSITORY, MAX_TAG, is_registry, is_repository, is_tag, split_scheme,
+    without_user,
 };
 
 /// The longest invalid text that an error repeats, in characters.
@@ -95,12 +96,14 @@ pub enum ReferenceError {
     )]
     TagAndDigest(String),
     /// A name of a transport, or a scheme, before the host.
-    #[error("image reference {text:?} begins with {scheme}://: drop that")]
+    #[error("image reference {text:?} begins with {scheme}://: {remedy}")]
     Scheme {
         /// The reference.
         text: String,
         /// What stands before `://`.
         scheme: String,
+        /// What to drop, and what to write.
+        remedy: String,
     },
     /// Longer than any valid reference.
     #[error("image reference {0:?}... is too long")]
@@ -174,14 +177,11 @@ impl FromStr for Reference {
         if text.len() > MAX_HOST + 6 + MAX_REPOSITORY + MAX_TAG + 2 {
             return Err(ReferenceError::TooLong(shown()));
         }
-        if let Some((scheme, _)) = text.split_once("://")
-            && scheme
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-')
-        {
+        if let Some((scheme, _)) = split_scheme(text) {
             return Err(ReferenceError::Scheme {
                 text: shown(),
                 scheme: scheme.to_owned(),
+                remedy: scheme_remedy(text).unwrap_or_else(|| "drop that".to_owned()),
             });
         }
         let (registry, rest) = text
@@ -229,6 +229,20 @@ impl FromStr for Reference {
             parts.repository = format!("library/{repository}");
         }
         Ok(Self(Arc::new(parts)))
+    }
+}
+
+/// The remedy for a reference that begins with a scheme or transport; none if the rest
+/// is no reference.
+pub fn scheme_remedy(text: &str) -> Option<String> {
+    let (scheme, rest) = split_scheme(text)?;
+    match rest.parse::<Reference>() {
+        Ok(_) => Some(format!("drop {scheme}:// and write {rest}")),
+        Err(ReferenceError::TagAndDigest(_)) => Some(format!(
+            "drop {scheme}:// and the tag, and write {}",
+            without_tag(rest)
+        )),
+        Err(_) => None,
     }
 }
 

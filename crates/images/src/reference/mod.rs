@@ -5,7 +5,7 @@ mod image_reference;
 #[cfg(test)]
 mod tests;
 
-pub use grammar::{is_repository, is_tag, without_user};
-pub use image_reference::{Reference, ReferenceError};
+pub use grammar::{is_repository, is_tag, split_scheme, without_user};
+pub use image_reference::{Reference, ReferenceError, scheme_remedy};
 
 pub(crate) use grammar::is_registry;

@@ -72,12 +72,27 @@ fn a_tag_with_a_digest_is_rejected() {
 }
 
 #[test]
-fn a_transport_before_a_reference_is_named_as_what_to_drop() {
+fn a_transport_before_a_reference_is_refused_with_a_reference_that_is_taken() {
+    let digest = format!("sha256:{}", "0".repeat(64));
     for scheme in ["docker", "https", "oci"] {
-        let error = parse(&format!("{scheme}://quay.io/a:v1")).unwrap_err();
-        assert!(matches!(error, ReferenceError::Scheme { .. }));
-        let remedy = format!("begins with {scheme}://: drop that");
-        assert!(error.to_string().ends_with(&remedy), "{error}");
+        for (rest, dropped, remedy) in [
+            ("quay.io/a:v1", "", "quay.io/a:v1".to_owned()),
+            (
+                &*format!("quay.io/a:v1@{digest}"),
+                " and the tag,",
+                format!("quay.io/a@{digest}"),
+            ),
+        ] {
+            let error = parse(&format!("{scheme}://{rest}")).unwrap_err();
+            assert!(matches!(error, ReferenceError::Scheme { .. }));
+            let said = format!("drop {scheme}://{dropped} and write {remedy}");
+            assert!(error.to_string().ends_with(&said), "{error}");
+            parse(&remedy).unwrap();
+        }
+        for rest in ["", "busybox", "quay.io/A"] {
+            let error = parse(&format!("{scheme}://{rest}")).unwrap_err();
+            assert!(error.to_string().ends_with("://: drop that"), "{error}");
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use reqwest::{Response, Url};
 use tokio::time::Instant;
 
 use crate::digest::Digest;
-use crate::error::Error;
+use crate::error::{Error, Login};
 use crate::manifest::{Descriptor, MAX_DOCUMENT, Manifest};
 use crate::reference::Reference;
 use crate::registry::blob::{BlobRequest, BlobStream};
@@ -102,8 +102,9 @@ impl Client {
     /// Resolves a reference to a digest with one HEAD request. A GET request
     /// follows only if the registry does not answer HEAD as specified, or
     /// rejects it with a reason in the body. That reason is read once for a limit
-    /// of requests without a pause. A reference by digest resolves to itself, without
-    /// any request.
+    /// of requests without a pause. It is not read for refused credentials, since many
+    /// servers count these. A reference by digest resolves to itself, without any
+    /// request.
     pub async fn resolve(&self, reference: &Reference) -> Result<Resolved, Error> {
         let Some(tag) = reference.tag() else {
             return match reference.digest() {
@@ -299,7 +300,7 @@ impl Client {
             self.tags.set(url, response.headers().get(ETAG), &resolved);
             return Ok(resolved);
         }
-        if !is_ok(&response) && !get_may_differ(response.status()) {
+        if !is_ok(&response) && !get_may_differ(response.status(), authorization.login) {
             return Err(status_error(reference, url, response, authorization.login).await);
         }
         self.resolve_by_get(reference, url, limit).await
@@ -334,12 +335,12 @@ impl Client {
     }
 }
 
-/// Whether a GET request may succeed after a HEAD request with this status.
-fn get_may_differ(status: StatusCode) -> bool {
+/// Whether a GET request may succeed after a HEAD request with this status, or states
+/// the registry's reason.
+fn get_may_differ(status: StatusCode, login: Login) -> bool {
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
-            false
-        }
+        StatusCode::UNAUTHORIZED => login != Login::Sent,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => false,
         StatusCode::NOT_IMPLEMENTED => true,
         status => status.is_client_error() || status.is_success(),
     }

@@ -24,7 +24,7 @@ pub(crate) mod url;
 pub use blob::BlobStream;
 pub use client::Client;
 pub use http_clients::MAX_HEADERS;
-pub use proxies::Proxies;
+pub use proxies::{Proxies, Proxy};
 pub use response::wants_tls;
 pub use tag_cache::Resolved;
 pub use url::is_loopback;

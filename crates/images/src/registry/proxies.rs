@@ -2,6 +2,8 @@
 //! module knows which one a request takes, for messages, and which hosts are reached
 //! without one: more forms count in `NO_PROXY` than the library knows.
 
+use std::error::Error;
+use std::fmt;
 use std::net::IpAddr;
 
 use http::Uri;
@@ -13,6 +15,9 @@ use crate::registry::url::is_loopback;
 /// The variables of the proxies for a scheme. The first that is set applies.
 const HTTP: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 const HTTPS: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+/// The text of the library's error for a proxy that answers 407 to CONNECT. The library
+/// exports no type for it.
+const TUNNEL_REFUSED: &str = "tunnel error: proxy authorization required";
 /// The variables of the hosts that are reached without a proxy.
 const DIRECT: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
@@ -27,15 +32,50 @@ const DIRECT: [&str; 2] = ["NO_PROXY", "no_proxy"];
 ///     _ => None,
 /// });
 /// let proxy_for = |url: &str| proxies.proxy_for(&url.parse().unwrap());
-/// assert_eq!(proxy_for("https://quay.io/v2/"), Some("proxy.example:3128"));
-/// assert_eq!(proxy_for("https://quay.io:8443/v2/"), None);
-/// assert_eq!(proxy_for("https://registry.example.com/v2/"), None);
+/// let proxy = proxy_for("https://quay.io/v2/").unwrap();
+/// assert_eq!(proxy.to_string(), "proxy.example:3128");
+/// assert!(proxy_for("https://quay.io:8443/v2/").is_none());
+/// assert!(proxy_for("https://registry.example.com/v2/").is_none());
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Proxies {
-    http: Option<String>,
-    https: Option<String>,
+    http: Option<Proxy>,
+    https: Option<Proxy>,
     direct: Vec<DirectHost>,
+}
+
+/// A proxy. Has no password, and is shown as its `HOST[:PORT]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    place: String,
+    /// Whether its variable has a user.
+    has_login: bool,
+    /// Whether the way to it is encrypted.
+    pub(crate) has_tls: bool,
+}
+
+impl Proxy {
+    /// What a response with 407 of this proxy means.
+    pub fn login_problem(&self) -> &'static str {
+        if self.has_login {
+            "the proxy refuses the user and password of its variable (407)"
+        } else {
+            "the proxy wants a user and password (407): write its variable as \
+             http://USER:PASSWORD@HOST:PORT"
+        }
+    }
+
+    /// Whether a connection failed because a proxy answered 407.
+    pub fn wants_login(error: &(dyn Error + 'static)) -> bool {
+        let mut causes = std::iter::successors(Some(error), |&error| error.source());
+        causes.any(|cause| cause.to_string() == TUNNEL_REFUSED)
+    }
+}
+
+impl fmt::Display for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place)
+    }
 }
 
 /// An entry of `NO_PROXY`.
@@ -70,7 +110,7 @@ impl Proxies {
             let mut values = names.iter().filter_map(|name| value(name));
             values.find(|value| !value.is_empty())
         };
-        let proxy = |names: &[&str]| first(names).and_then(|value| host_and_port(&value));
+        let proxy = |names: &[&str]| first(names).and_then(|value| parse(&value));
         let direct = first(&DIRECT).unwrap_or_default();
         let direct = direct.split(',').map(str::trim);
         Self {
@@ -80,11 +120,11 @@ impl Proxies {
         }
     }
 
-    /// The `HOST[:PORT]` of the proxy that a request takes; none for a direct one.
-    pub fn proxy_for(&self, url: &Url) -> Option<&str> {
+    /// The proxy that a request takes; none for a direct one.
+    pub fn proxy_for(&self, url: &Url) -> Option<&Proxy> {
         let proxy = match url.scheme() {
-            "http" => self.http.as_deref(),
-            "https" => self.https.as_deref(),
+            "http" => self.http.as_ref(),
+            "https" => self.https.as_ref(),
             _ => None,
         };
         proxy.filter(|_| !self.is_direct(url))
@@ -199,15 +239,19 @@ fn has_prefix(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     differ.leading_zeros() >= u32::from(bits)
 }
 
-/// The `HOST[:PORT]` of a proxy. The library ignores other values.
-fn host_and_port(value: &str) -> Option<String> {
+/// The proxy of a variable. The library ignores other values.
+fn parse(value: &str) -> Option<Proxy> {
     let uri: Uri = value.parse().ok()?;
     if !matches!(uri.scheme_str(), None | Some("http" | "https")) {
         return None;
     }
     let authority = uri.authority().map(Authority::as_str)?;
     let place = authority.rsplit('@').next().unwrap_or_default();
-    (!place.is_empty()).then(|| place.to_owned())
+    (!place.is_empty()).then(|| Proxy {
+        place: place.to_owned(),
+        has_login: authority.contains('@'),
+        has_tls: uri.scheme_str() == Some("https"),
+    })
 }
 
 #[cfg(test)]
@@ -222,7 +266,8 @@ mod tests {
     }
 
     fn proxy(proxies: &Proxies, url: &str) -> Option<String> {
-        proxies.proxy_for(&url.parse().unwrap()).map(str::to_owned)
+        let proxy = proxies.proxy_for(&url.parse().unwrap());
+        proxy.map(ToString::to_string)
     }
 
     #[test]
@@ -246,6 +291,22 @@ mod tests {
         }
         let none = proxies(&[("HTTPS_PROXY", "socks5://a.example:1080")]);
         assert_eq!(proxy(&none, "https://quay.io/"), None);
+    }
+
+    #[test]
+    fn a_refused_login_is_not_called_a_missing_one() {
+        for (value, said) in [
+            ("http://one.example:3128", "write its variable as"),
+            (
+                "http://me:s3cret@one.example:3128",
+                "refuses the user and password",
+            ),
+        ] {
+            let named = proxies(&[("HTTP_PROXY", value)]);
+            let proxy = named.proxy_for(&"http://quay.io/".parse().unwrap());
+            let problem = proxy.unwrap().login_problem();
+            assert!(problem.contains(said), "{problem}");
+        }
     }
 
     #[test]

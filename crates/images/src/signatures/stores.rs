@@ -128,7 +128,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
 impl Merged {
     fn add(&mut self, bytes: &[u8], path: &Path) -> Result<(), String> {
         let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
-        let mut documents = yaml::unique_documents(text)?.into_iter();
+        let mut documents = yaml::documents(text)?.into_iter();
         let Some(document) = documents.next() else {
             return Ok(());
         };

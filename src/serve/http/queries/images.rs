@@ -141,7 +141,7 @@ fn parameter(error: &select::SelectError) -> &'static str {
 fn form_problem(error: &FormError) -> Problem {
     let parameter = match error {
         FormError::Unknown(_) | FormError::SamePlace { .. } => "format",
-        FormError::NoDestination | FormError::Destination(_) => "to",
+        FormError::NoDestination | FormError::Destination { .. } => "to",
     };
     Problem::invalid_parameter(parameter, error.to_string())
 }

@@ -262,6 +262,13 @@ fn a_file_without_content_is_one_problem_that_says_to_remove_the_file() {
             .filter(|(_, problem)| problem.code == Code::DocumentEmpty)
             .collect();
         assert_eq!(empty.len(), 1, "{content:?}: {empty:?}");
+        if is_file {
+            assert_eq!(
+                (empty[0].0.document, empty[0].0.line),
+                (0, 1),
+                "{content:?}"
+            );
+        }
         let message = &empty[0].1.message;
         let said = [".indexignore", "neighbour"].map(|word| message.contains(word));
         assert_eq!(said, [is_file, !is_file], "{content:?}: {message}");

@@ -10,7 +10,7 @@ use crate::policy::parse::requirement::Requirement;
 use crate::policy::parse::scopes::{check_image_scope, folded};
 use crate::policy::parse::sigstore::{Fulcio, Pki, SigstoreSigned, SigstoreTrust};
 use crate::signatures::FileOrData;
-use crate::yaml;
+use crate::yaml::{self, Node};
 
 /// The deepest nesting of lists of objects.
 const MAX_LISTS: usize = 4;
@@ -32,15 +32,15 @@ impl ImagePolicy {
     /// The objects of a file. Those of other kinds are ignored.
     pub(in crate::policy) fn parse(text: &str) -> Result<Vec<Self>, String> {
         let mut found = Vec::new();
-        for object in yaml::unique_documents(text)? {
+        for object in yaml::located_documents(text)? {
             collect(object, &mut found, 0)?;
         }
         Ok(found)
     }
 }
 
-fn collect(document: Value, found: &mut Vec<ImagePolicy>, depth: usize) -> Result<(), String> {
-    let kind = document["kind"].as_str().unwrap_or_default().to_owned();
+fn collect(document: Node, found: &mut Vec<ImagePolicy>, depth: usize) -> Result<(), String> {
+    let kind = document.text("kind").to_owned();
     if let Some(of) = kind.strip_suffix("List") {
         if depth == MAX_LISTS {
             return Err(format!("lists are nested deeper than {MAX_LISTS} times"));
@@ -55,6 +55,7 @@ fn collect(document: Value, found: &mut Vec<ImagePolicy>, depth: usize) -> Resul
         "ImagePolicy" => true,
         _ => return Ok(()),
     };
+    let document = Value::from(document);
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let metadata = &document["metadata"];
     let name = text(&metadata["name"]).unwrap_or_default();

@@ -13,7 +13,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use reqwest::{Response, Url};
 
-use crate::error::{Error, causes, through};
+use crate::error::{Error, causes};
 use crate::reference::Reference;
 use crate::registry::certificates::Chosen;
 use crate::registry::http_clients::{ClientError, ClientKey, HttpClients};
@@ -159,11 +159,14 @@ impl Transport {
             url: origin,
             ..
         } = &request;
+        // The address that led to `url`.
+        let mut from = self.url(reference, "")?;
         let mut url = origin.clone();
         for _ in 0..=MAX_REDIRECTS {
             let refused = || Error::Redirect {
                 reference: (*reference).clone(),
-                url: redacted(&url),
+                url: redacted(&from),
+                target: Some(redacted(&url)),
                 problem: outside::PROBLEM,
             };
             let registry = self.url(reference, "")?;
@@ -196,11 +199,10 @@ impl Transport {
                 }
                 Error::of_request(reference, &url, proxy, error)
             })?;
-            if proxy.is_some() && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
-                return Err(Error::Proxy {
-                    reference: (*reference).clone(),
-                    url: through(&url, proxy),
-                });
+            if let Some(proxy) = proxy
+                && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+            {
+                return Err(Error::of_proxy(reference, &url, proxy));
             }
             tracing::debug!(%method, url = redacted(&url), status = response.status().as_u16(), "registry responded");
             let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
@@ -208,11 +210,13 @@ impl Transport {
             if !is_redirect || request.form.is_some() {
                 return Ok(response);
             }
-            url = self.redirect(reference, origin, &url, &response)?;
+            let target = self.redirect(reference, origin, &url, &response)?;
+            from = std::mem::replace(&mut url, target);
         }
         Err(Error::Redirect {
             reference: (*reference).clone(),
             url: redacted(origin),
+            target: None,
             problem: "there are too many redirects",
         })
     }
@@ -224,17 +228,19 @@ impl Transport {
         from: &Url,
         response: &Response,
     ) -> Result<Url, Error> {
-        let refused = |problem| Error::Redirect {
+        let refused = |target: Option<&Url>, problem| Error::Redirect {
             reference: reference.clone(),
             url: redacted(from),
+            target: target.map(redacted),
             problem,
         };
         let target = response.headers().get(LOCATION);
         let target = target
             .and_then(|target| target.to_str().ok())
             .and_then(|target| from.join(target).ok())
-            .ok_or_else(|| refused("it names no URL"))?;
-        self.may_ask(origin, &target).map_err(refused)?;
+            .ok_or_else(|| refused(None, "it names no URL"))?;
+        self.may_ask(origin, &target)
+            .map_err(|problem| refused(Some(&target), problem))?;
         Ok(target)
     }
 

@@ -128,7 +128,9 @@ impl Faults {
         for (name, value) in of_errors.chain(clock.iter().flat_map(Clock::variables)) {
             // Each has a library.
             let known = variables.entry(name).or_default();
-            *known = format!("{known}:{value}").trim_start_matches(':').to_owned();
+            *known = format!("{known}:{value}")
+                .trim_start_matches(':')
+                .to_owned();
         }
         let program = variables
             .iter()

@@ -24,6 +24,7 @@ use crate::config::value::{
 };
 use crate::ingest::{FolderOptions, LayoutSource, Scrub, Source};
 use crate::name::CatalogName;
+use crate::objects::Store;
 use crate::serve::access::AccessSettings;
 use crate::serve::http::Origins;
 use crate::snapshot::AnnouncedBy;
@@ -194,7 +195,8 @@ impl Settings {
     pub fn fleet(&self, environment: &Environment) -> Result<Option<fleet::Settings>, ConfigError> {
         let (database, objects) = (self.database.clone(), self.objects.clone());
         let fleet = self.fleet.clone();
-        fleet.resolve(database, objects, environment)
+        let usual = |store: &Store| environment.object_credentials(store);
+        fleet.resolve(database, objects, usual, environment.host_name())
     }
 
     /// The data folder.

@@ -1,7 +1,6 @@
 //! One bucket, or a part of it.
 
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -15,26 +14,15 @@ use object_store::{Extensions, GetOptions, GetRange, ObjectStoreExt as _, PutMod
 use tokio::time::Instant;
 
 use crate::objects::client::{self, Client};
-use crate::objects::credentials::CredentialSource;
 use crate::objects::error::{ObjectError, ObjectProblem};
 use crate::objects::location::{Location, Store};
+use crate::objects::settings::Settings;
 use crate::objects::transport::{self, MAX_DOCUMENT, OfObject, SLOWEST, Transport};
 
 /// The longest time without an answer, and without a byte of it.
 const IDLE: Duration = Duration::from_secs(10);
 /// The most pages of a list.
 const MAX_PAGES: usize = 10_000;
-
-/// How to reach a bucket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The bucket.
-    pub location: Location,
-    /// Where the key comes from.
-    pub credentials: CredentialSource,
-    /// PEM files of certificates to trust besides the system's.
-    pub ca_files: Vec<PathBuf>,
-}
 
 /// A bucket, or the part of it below a prefix, to which all names are relative. Cheap to
 /// clone. Requests are sent again after failures that may pass.
@@ -357,6 +345,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::objects::credentials::CredentialSource;
 
     const SHORT: Duration = Duration::from_millis(400);
 

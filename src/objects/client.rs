@@ -10,10 +10,10 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::list::PaginatedListStore;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 
-use crate::objects::bucket::Settings;
 use crate::objects::credentials::CredentialSource;
 use crate::objects::error::ObjectProblem;
 use crate::objects::location::{Store, Style};
+use crate::objects::settings::Settings;
 use crate::objects::supply::Supply;
 use crate::objects::transport::Transport;
 

@@ -8,7 +8,6 @@ use reqwest::Url;
 
 use crate::objects::error::ObjectProblem;
 use crate::objects::location::Store;
-use crate::objects::supply::is_visible;
 
 /// Variables of the environment that name a key, for each store in their order: those that
 /// belong together, and those that may be added.
@@ -194,6 +193,11 @@ fn parse(text: &str) -> Option<Vec<(&'static str, String)>> {
     }
     let is_there = |name: &&str| found.iter().any(|(known, _)| known == name);
     S3[0].0.iter().all(is_there).then_some(found)
+}
+
+/// Whether a text can be sent in a header.
+pub(super) fn is_visible(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use object_store::azure::AzureCredential;
 use object_store::gcp::GcpCredential;
 use tokio::sync::Mutex;
 
-use crate::objects::credentials::CredentialSource;
+use crate::objects::credentials::{CredentialSource, is_visible};
 use crate::objects::error::ObjectProblem;
 
 /// The largest file of credentials, in bytes.
@@ -152,11 +152,6 @@ impl Key for AzureCredential {
             Self::AccessKey(_) | Self::SASToken(_) => Vec::new(),
         }
     }
-}
-
-/// Whether a text can be sent in a header.
-pub(super) fn is_visible(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn unreadable() -> ObjectProblem {

@@ -15,8 +15,8 @@ use object_store::client::{
 use reqwest::{Client, Url};
 
 use crate::error_chain::error_chain;
-use crate::objects::bucket::Settings;
 use crate::objects::error::ObjectProblem;
+use crate::objects::settings::Settings;
 use ::images::server_trust::{self, Verifier};
 use ::images::{MAX_HEADERS, Proxies};
 

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
 use crate::config::layer::layer;
 use crate::config::value::{Timeout, ValueError, deserialized_from_text};
-use crate::objects::{self, CredentialSource, Location};
+use crate::objects::{self, CredentialSource, Location, Store};
 use crate::store::fleet::{self, Database};
 
 /// The shortest `stale`: some missed beats are no reason to move clients.
@@ -38,13 +37,14 @@ pub struct FleetSettings {
 }
 
 impl FleetSettings {
-    /// The fleet, if there is one. The environment has the name of this machine, and perhaps
-    /// the key of the bucket.
+    /// The fleet, if there is one. `usual` is where the environment has the key of a bucket,
+    /// and `name` is that of this machine.
     pub(in crate::config) fn resolve(
         self,
         database: Option<WrittenDatabase>,
         objects: Option<WrittenObjects>,
-        environment: &Environment,
+        usual: impl Fn(&Store) -> CredentialSource,
+        name: String,
     ) -> Result<Option<fleet::Settings>, ConfigError> {
         let (database, objects) = match (database, objects) {
             (Some(WrittenDatabase(database)), Some(WrittenObjects(objects))) => (database, objects),
@@ -61,7 +61,7 @@ impl FleetSettings {
         let credentials = match self.credentials_file {
             Some(file) => CredentialSource::File(file),
             None if objects.asks_metadata => CredentialSource::Metadata,
-            None => environment.object_credentials(&objects.store),
+            None => usual(&objects.store),
         };
         Ok(Some(fleet::Settings {
             database,
@@ -72,7 +72,7 @@ impl FleetSettings {
                 credentials,
                 ca_files,
             },
-            name: environment.host_name(),
+            name,
             stale,
         }))
     }

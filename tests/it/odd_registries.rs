@@ -353,7 +353,7 @@ fn a_mirror_leaves_out_attestations_and_signatures_that_its_source_lacks() {
         let finished = start.argument(data).run();
         assert!(finished.status.success(), "{finished:?}");
     };
-    run("export", "--file=", &almanac.program.data());
+    run("export", "--file=", almanac.program.data());
     let data = folder.path().join("data");
     run("import", "", &data);
     let config = format!("offline = true\n{}mirror = \"full\"\n", following(&source));

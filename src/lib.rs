@@ -36,6 +36,7 @@ pub mod cli;
 pub mod config;
 pub mod error_chain;
 pub mod fetch;
+pub mod fleet;
 pub mod map;
 pub mod name;
 pub mod objects;

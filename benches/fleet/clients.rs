@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use almanac::proto::{ListPackageRequest, PackageName};
 use http::uri::PathAndQuery;
@@ -15,7 +15,10 @@ use crate::known::Known;
 use crate::proxy::Proxy;
 use crate::support::http::{Reply, ask, get};
 
-const CLIENTS: usize = 50;
+/// The clients that stay with a replica.
+pub(crate) const AFFINE: usize = 50;
+/// All clients.
+const CLIENTS: usize = AFFINE + 10;
 /// The pause between two requests of a client.
 const PAUSE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -63,12 +66,13 @@ impl Clients {
 
 /// One request, or two where a tag leads to a digest.
 fn request(number: usize, known: &Known, proxy: &Proxy) -> Result<(), String> {
-    let asked = Instant::now();
     let http = proxy.http(number);
     match number % 4 {
         0 => {
             let text = good(get(http, "/catalogs/a/api/v1/all"))?.text();
-            known.take(asked, proxy.carried(number), |variant| variant.text == text);
+            known.take(number, proxy.carried(number), |variant| {
+                variant.text == text
+            });
         }
         1 => {
             let headers = [("Accept-Encoding", "gzip")];
@@ -79,11 +83,13 @@ fn request(number: usize, known: &Known, proxy: &Proxy) -> Result<(), String> {
             } else {
                 reply.text()
             };
-            known.take(asked, proxy.carried(number), |variant| variant.text == text);
+            known.take(number, proxy.carried(number), |variant| {
+                variant.text == text
+            });
         }
         2 => {
             let names = packages(proxy.grpc(number))?;
-            known.take(asked, proxy.carried(number), |variant| {
+            known.take(number, proxy.carried(number), |variant| {
                 variant.packages == names
             });
         }

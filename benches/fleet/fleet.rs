@@ -17,6 +17,13 @@ const REPOSITORY: &str = "catalogs/a";
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
+/// The locks of the replicas in this database: those that live, and what they follow.
+pub(crate) const HELD: &str = "SELECT r.name, h.objid::bigint AS track
+    FROM pg_locks h JOIN pg_locks p USING (pid, database, locktype)
+    JOIN replicas r ON r.id = p.objid::bigint
+    WHERE locktype = 'advisory' AND h.classid = 2 AND h.granted AND p.classid = 1
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
 /// Some replicas of one configuration.
 pub(crate) struct Fleet {
     pub(crate) postgres: Postgres,
@@ -179,12 +186,12 @@ impl Fleet {
         true
     }
 
-    /// Waits until all leases are with replicas that live, but for those of a name.
+    /// Waits until replicas follow all catalogs, other ones than that of a name.
     pub(crate) fn until_followed(&self, but: Option<&str>) {
         let but = but.unwrap_or("-");
         let lost = format!(
-            "SELECT count(*) FROM leases l LEFT JOIN replicas r ON r.id = l.holder
-               AND r.expires > clock_timestamp() AND r.name <> '{but}' WHERE r.id IS NULL"
+            "SELECT count(*) FROM tracks WHERE id NOT IN (
+               SELECT track FROM ({HELD}) held WHERE name <> '{but}')"
         );
         let begin = Instant::now();
         while self.postgres.ask(&lost) != "0" {

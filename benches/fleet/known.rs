@@ -1,7 +1,8 @@
 //! A catalog whose content is known, and what answers have shown of it.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::fleet::Place;
 use crate::support::catalog::{Catalog, Format, entry};
@@ -10,8 +11,6 @@ use crate::support::image::{Built, Image};
 /// The number of variants. Fewer publications are under way at any time.
 pub(crate) const VARIANTS: usize = 8;
 const PACKAGES: usize = 12;
-/// After an answer of a publication, one of the publication before may come for so long.
-const TOLERANCE: Duration = Duration::from_secs(1);
 
 /// One content of the catalog.
 pub(crate) struct Variant {
@@ -28,10 +27,10 @@ pub(crate) struct Known {
 
 #[derive(Default)]
 struct State {
-    /// When answers first showed each publication; its number is its place.
-    shown: Vec<Option<Instant>>,
-    /// How long after a newer answer an older one was asked for, at most.
-    latest_old: Duration,
+    /// How many contents were published.
+    published: usize,
+    /// The last publication that each client has seen, and where.
+    seen: BTreeMap<usize, (usize, Place)>,
     answers: u64,
     excused: u64,
     /// What goes on, for violations.
@@ -50,13 +49,13 @@ impl Known {
     /// Begins the next publication, and returns its content.
     pub(crate) fn next(&self) -> &Variant {
         let mut state = self.state.lock().unwrap();
-        state.shown.push(None);
-        &self.variants[(state.shown.len() - 1) % VARIANTS]
+        state.published += 1;
+        &self.variants[(state.published - 1) % VARIANTS]
     }
 
     /// The last published content.
     pub(crate) fn last(&self) -> &Variant {
-        let published = self.state.lock().unwrap().shown.len();
+        let published = self.state.lock().unwrap().published;
         &self.variants[(published - 1) % VARIANTS]
     }
 
@@ -65,10 +64,10 @@ impl Known {
         event.clone_into(&mut self.state.lock().unwrap().event);
     }
 
-    /// Takes an answer of a replica that was asked for at this time.
+    /// Takes an answer of a replica to a client.
     pub(crate) fn take(
         &self,
-        asked: Instant,
+        client: usize,
         replica: Option<Place>,
         of: impl Fn(&Variant) -> bool,
     ) {
@@ -78,21 +77,20 @@ impl Known {
             state.violate("an answer is of no variant");
             return;
         };
-        let last = (0..state.shown.len()).rfind(|number| number % VARIANTS == variant);
-        let Some(number) = last else {
+        let last = (0..state.published).rfind(|number| number % VARIANTS == variant);
+        let (Some(number), Some(replica)) = (last, replica) else {
             state.violate(&format!("variant {variant} was not published"));
             return;
         };
-        state.shown[number].get_or_insert_with(Instant::now);
-        let newer = state.shown[number + 1..].iter().flatten().min();
-        if let Some(old) = newer.and_then(|newer| asked.checked_duration_since(*newer)) {
-            state.latest_old = state.latest_old.max(old);
-            if old > TOLERANCE {
-                let from = replica.map_or(0, |place| place.http.port());
-                let problem =
-                    format!("publication {number} came {old:?} after a newer one from {from}");
-                state.violate(&problem);
-            }
+        let before = state.seen.insert(client, (number, replica));
+        if let Some((seen, place)) = before
+            && place == replica
+            && seen > number
+        {
+            let port = replica.http.port();
+            state.violate(&format!(
+                "publication {number} came after {seen} from {port}"
+            ));
         }
     }
 
@@ -116,15 +114,9 @@ impl Known {
         let state = self.state.lock().unwrap();
         println!(
             "  {} publications, {} answers, {} requests lost with what was killed",
-            state.shown.len(),
-            state.answers,
-            state.excused
+            state.published, state.answers, state.excused
         );
-        println!(
-            "  an old answer came at most {:.0} ms after a new one; {} violations",
-            state.latest_old.as_secs_f64() * 1000.0,
-            state.violations.len()
-        );
+        println!("  {} violations", state.violations.len());
         for problem in state.violations.iter().take(20) {
             println!("  VIOLATION {problem}");
         }

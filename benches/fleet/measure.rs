@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use images::digest::Digest;
 
 use crate::clients::Clients;
-use crate::fleet::{Fleet, PATIENCE, Places, until_ready};
+use crate::fleet::{Fleet, HELD, PATIENCE, Places, until_ready};
 use crate::known::{Known, VARIANTS};
 use crate::support::http::ask;
 
@@ -110,7 +110,7 @@ pub(crate) fn takeovers(count: u64) -> bool {
         for round in 0..count {
             let number = round as usize % REPLICAS;
             // It has some to lose.
-            until_leases(&fleet, number);
+            until_follows(&fleet, number);
             let begin = Instant::now();
             fleet.replicas[number].program.signal(signal);
             fleet.until_followed(Some(&number.to_string()));
@@ -144,11 +144,8 @@ fn settle(fleet: &mut Fleet, known: &Known) -> Digest {
     digest
 }
 
-fn until_leases(fleet: &Fleet, number: usize) {
-    let has = format!(
-        "SELECT count(*) > 3 FROM leases l JOIN replicas r ON r.id = l.holder
-         WHERE r.name = '{number}' AND r.expires > clock_timestamp()"
-    );
+fn until_follows(fleet: &Fleet, number: usize) {
+    let has = format!("SELECT count(*) > 3 FROM ({HELD}) held WHERE name = '{number}'");
     let begin = Instant::now();
     while fleet.postgres.ask(&has) != "t" {
         assert!(begin.elapsed() < PATIENCE, "{number} follows nothing");
@@ -165,7 +162,7 @@ pub(crate) fn idle(seconds: u64) -> bool {
     fleet.postgres.ask("ALTER SYSTEM SET autovacuum = off");
     fleet.postgres.ask("SELECT pg_reload_conf()");
     settle(&mut fleet, &known);
-    // Leases spread, images are made.
+    // Catalogs spread, images are made.
     thread::sleep(Duration::from_secs(20));
     let committed = || -> u64 {
         let asked = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
@@ -176,7 +173,7 @@ pub(crate) fn idle(seconds: u64) -> bool {
     thread::sleep(Duration::from_secs(seconds));
     let statements = committed().saturating_sub(before) as f64;
     let each = statements / seconds as f64 * 60.0 / REPLICAS as f64;
-    println!("  {each:.0} transactions a minute for each replica");
+    println!("  {each:.0} statements a minute for each replica");
     println!(
         "  {} requests to the bucket",
         fleet.objects.requests().len()
@@ -212,6 +209,9 @@ pub(crate) fn starts(count: u64) -> bool {
 }
 
 fn print(what: &str, times: &mut [Duration]) {
+    if times.is_empty() {
+        return;
+    }
     times.sort_unstable();
     let at = |share: f64| {
         let last = times.len() - 1;

@@ -1,5 +1,6 @@
-//! A balancer before the replicas: carries each connection to the next one in turn that is
-//! in rotation and accepts it.
+//! A balancer before the replicas: carries each connection of a client with affinity to the
+//! replica of its last one, as long as that is in rotation and accepts it, and others to the
+//! next one in turn.
 //!
 //! A client has an address of its own, `127.0.1.N`, at which it asks the proxy. So it is
 //! known to which replica the last connection of a client was carried.
@@ -13,6 +14,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::clients::AFFINE;
 use crate::fleet::{Place, Places};
 
 /// A proxy that runs until it is dropped.
@@ -74,6 +76,11 @@ impl Proxy {
     }
 }
 
+/// Whether a client stays with a replica.
+fn has_affinity(asked: IpAddr) -> bool {
+    (0..AFFINE).any(|client| address(client) == asked)
+}
+
 fn address(client: usize) -> IpAddr {
     Ipv4Addr::new(127, 0, 1, client as u8 + 1).into()
 }
@@ -96,11 +103,15 @@ async fn carry(
     state: &State,
     port: fn(&Place) -> SocketAddr,
 ) {
-    state.carried.lock().unwrap().remove(&asked);
-    let places = state.places.rotation();
+    let before = state.carried.lock().unwrap().remove(&asked);
+    let mut places = state.places.rotation();
     let turn = state.turn.fetch_add(1, Ordering::Relaxed);
-    for number in 0..places.len() {
-        let place = places[(turn + number) % places.len()];
+    let count = places.len().max(1);
+    places.rotate_left(turn % count);
+    if has_affinity(asked) {
+        places.sort_by_key(|place| Some(*place) != before);
+    }
+    for place in places {
         let Ok(mut replica) = TcpStream::connect(port(&place)).await else {
             continue;
         };

@@ -128,9 +128,10 @@ impl Faults {
         for (name, value) in of_errors.chain(clock.iter().flat_map(Clock::variables)) {
             // Each has a library.
             let known = variables.entry(name).or_default();
-            *known = format!("{known}:{value}")
-                .trim_start_matches(':')
-                .to_owned();
+            if !known.is_empty() {
+                known.push(':');
+            }
+            known.push_str(&value);
         }
         let program = variables
             .iter()

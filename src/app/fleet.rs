@@ -8,13 +8,15 @@ use anyhow::{Context as _, anyhow};
 use tokio::sync::watch;
 
 use crate::config::Config;
-use crate::ingest::Membership;
+use crate::fleet::{
+    self, Coordinator, Fleet, FleetError, Migrated, Replica, Settings, check_not_alone, check_owner,
+};
 use crate::ingest::archive::{
     self, ArchiveError, Export, Exported, FleetCatalog, FleetImport, Imported, Progress,
 };
 use crate::snapshot::FleetStatus;
 use crate::store::Store;
-use crate::store::fleet::{Fleet, FleetError, Migrated, Settings, check_not_alone, check_owner};
+
 use ::images::layers::Limits;
 
 /// How long a start waits for the database and the bucket.
@@ -29,8 +31,8 @@ const BUCKET: &str = "the bucket";
 const BOTH: &str = "the database and the bucket";
 const NO_FLEET: &str = "the configuration has no database: write database and objects, for a fleet";
 
-/// The place of this replica in the fleet of the configuration, if it has one. It beats
-/// once it follows its catalogs.
+/// The fleet of the configuration, if it has one. The replica joins it once it follows its
+/// catalogs.
 ///
 /// # Errors
 /// When the database, the bucket or the data folder belong to others, or when the first
@@ -39,18 +41,18 @@ pub(super) async fn join(
     config: &Config,
     store: &Store,
     retry_now: &watch::Sender<()>,
-) -> anyhow::Result<Option<Membership>> {
+) -> anyhow::Result<Coordinator> {
     let Some(settings) = &config.fleet else {
-        store.belong_to(None).await?;
-        return Ok(None);
+        fleet::belong_to(store, None).await?;
+        return Ok(Coordinator::Alone);
     };
-    let fleet = Fleet::open(settings).with_context(|| named(settings))?;
-    let owner = store.owner();
+    let shared = Fleet::open(settings).with_context(|| named(settings))?;
+    let owner = fleet::owner(store);
     let patience = if owner.is_some() { QUICK } else { PATIENCE };
-    let checked = reach(&fleet, patience, BOTH, || fleet.check()).await;
+    let checked = reach(patience, BOTH, || shared.check()).await;
     let known = match (checked, owner) {
         (Ok(id), _) => {
-            store.belong_to(Some(&id)).await?;
+            fleet::belong_to(store, Some(&id)).await?;
             (id, true)
         }
         // What is stored is served meanwhile.
@@ -73,11 +75,9 @@ pub(super) async fn join(
         objects: settings.objects.location.to_string(),
         replicas: 0,
         follows: Vec::new(),
-        behind: Vec::new(),
         waits: BTreeMap::new(),
         panics: BTreeMap::new(),
-        lagging: Vec::new(),
-        counted: false,
+        has_started: false,
         answered: None,
         heard: Instant::now(),
         stale: settings.stale,
@@ -85,8 +85,8 @@ pub(super) async fn join(
         lost: 0,
         bucket_error: None,
     };
-    let membership = Membership::new(fleet, status, known, retry_now.clone());
-    Ok(Some(membership))
+    let replica = Replica::new(shared, store.clone(), status, known, retry_now.clone());
+    Ok(Coordinator::Fleet(replica))
 }
 
 /// Tries the database, the bucket and the data folder of a configuration, and leaves no
@@ -99,11 +99,10 @@ pub(super) async fn check(config: &Config) -> Vec<anyhow::Error> {
     let (mut shared, mut folder) = (Vec::new(), Vec::new());
     match Fleet::open(settings) {
         Ok(fleet) => {
-            let database = || fleet.check_database();
-            let known = reach(&fleet, PATIENCE, DATABASE, database).await;
+            let known = reach(PATIENCE, DATABASE, || fleet.check_database()).await;
             let id = known.as_deref().ok();
             // It may have problems of its own, whatever the database says.
-            let bucket = reach(&fleet, PATIENCE, BUCKET, || fleet.try_bucket(id)).await;
+            let bucket = reach(PATIENCE, BUCKET, || fleet.try_bucket(id)).await;
             let owner = id.map(|id| check_owner(&config.data_dir, Some(id)));
             folder.extend(owner.and_then(Result::err));
             shared.extend(known.err().into_iter().chain(bucket.err()));
@@ -119,7 +118,6 @@ pub(super) async fn check(config: &Config) -> Vec<anyhow::Error> {
 
 /// Does work that checks a fleet, again while its database or bucket does not answer.
 async fn reach<T, F: Future<Output = Result<T, FleetError>>>(
-    fleet: &Fleet,
     patience: Duration,
     of: &'static str,
     check: impl Fn() -> F,
@@ -137,9 +135,6 @@ async fn reach<T, F: Future<Output = Result<T, FleetError>>>(
     if let Ok(checked) = tokio::time::timeout(patience, trying).await {
         return checked;
     }
-    if last.is_none() && of != BUCKET {
-        last = fleet.why_silent().await;
-    }
     Err(last.unwrap_or(FleetError::NoAnswer {
         of,
         after: patience,
@@ -152,7 +147,7 @@ async fn reach<T, F: Future<Output = Result<T, FleetError>>>(
 /// When it cannot be reached or changed, or when the configuration has no fleet.
 pub async fn migrate(settings: Option<Settings>) -> anyhow::Result<(String, Migrated)> {
     let settings = settings.ok_or_else(|| anyhow!(NO_FLEET))?;
-    let migrated = crate::store::fleet::migrate(&settings).await;
+    let migrated = fleet::migrate(&settings).await;
     let migrated = migrated.with_context(|| named(&settings))?;
     Ok((settings.database.to_string(), migrated))
 }
@@ -165,8 +160,8 @@ pub async fn import_into_fleet(
     progress: &Progress,
 ) -> Result<Vec<Imported>, ArchiveError> {
     let catalogs = config.catalogs.iter().map(|catalog| {
-        let (source, origin) = (catalog.source.clone(), catalog.track_origin());
-        (catalog.name.clone(), FleetCatalog { source, origin })
+        let (source, identity) = (catalog.source.clone(), catalog.track_identity());
+        (catalog.name.clone(), FleetCatalog { source, identity })
     });
     let import = FleetImport {
         archive,

@@ -45,14 +45,15 @@ pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 pub(crate) use memory::limit_heaps;
 
 use crate::config::{Config, Written};
-use crate::ingest::{self, Membership, PassContext};
+use crate::fleet::{Coordinator, Replica, describe_fleet_metrics, keep_place};
+use crate::ingest::{self, PassContext, Restarted};
 use crate::kubernetes;
 use crate::serve;
 use crate::serve::access::Access;
 use crate::serve::admin::Configuration;
 use crate::serve::net::credential::Followed;
 use crate::serve::{grpc, http, oci};
-use crate::snapshot::{Catalogs, CatalogsPublisher, Images};
+use crate::snapshot::{Catalogs, CatalogsPublisher, Images, ReadThrough};
 use crate::store::{Store, StoreError};
 use crate::webhooks::{self, Webhooks};
 use ::images::Registries;
@@ -89,7 +90,6 @@ pub async fn run(
     let (store, read_only) = open_store(&config).await?;
     let (publisher, catalogs) = CatalogsPublisher::new();
     publisher.remember(store.catalogs().await.context("cannot read the store")?);
-    let images = Images::default();
     // Probes and metrics are answered until the end of the shutdown.
     let (stopping, admin) = (CancellationToken::new(), CancellationToken::new());
     let (connections, followers) = (TaskTracker::new(), TaskTracker::new());
@@ -97,7 +97,9 @@ pub async fn run(
     let cluster = Box::pin(connecting).await?;
     let complete = cluster.complete(&config);
     let mut context = pass_context(&complete, &store, &catalogs)?;
-    context.membership = fleet::join(&config, &store, &context.retry_now).await?;
+    context.coordinator = fleet::join(&config, &store, &context.retry_now).await?;
+    let replica = context.coordinator.replica().cloned();
+    let images = images(replica.as_ref());
 
     let (drain, draining) = watch::channel(false);
     let limits = limits(&config);
@@ -117,7 +119,6 @@ pub async fn run(
         followers: followers.clone(),
         stopping: stopping.clone(),
     };
-    let membership = context.membership.clone();
     let (retry_now, webhooks) = (context.retry_now.clone(), context.webhooks.clone());
     let mut manager = CatalogManager::new(shared, context, complete.registries.clone());
     // Boxed: its state is large.
@@ -140,7 +141,7 @@ pub async fn run(
         catalogs: catalogs.clone(),
         configuration,
         cluster: cluster.problems(),
-        fleet: membership.as_ref().map(Membership::status),
+        fleet: replica.as_ref().map(Replica::status),
         webhooks,
         unknown_names,
         unwritable: store.unwritable(),
@@ -148,7 +149,7 @@ pub async fn run(
     };
     let routes = serve::admin::router(reported, config.pages.url.as_deref());
     admin::serve(ports.admin, routes, limits.clone(), admin.clone())?;
-    let beating = membership.as_ref();
+    let beating = replica.as_ref();
     start_upkeep(
         &store, &catalogs, read_only, beating, &retry_now, &followers, &stopping,
     );
@@ -164,7 +165,7 @@ pub async fn run(
         status,
         drain: longest,
         retry_now,
-        membership,
+        replica,
     };
     let reloading = tokio::spawn(reload.follow(hangup, stopping.clone()));
 
@@ -178,6 +179,12 @@ pub async fn run(
     store.close().await;
     tracing::info!("stopped");
     ended
+}
+
+/// The images that clients can pull. A replica reads those that only others have from the bucket.
+fn images(replica: Option<&Replica>) -> Images {
+    let elsewhere = replica.cloned();
+    Images::read_through(elsewhere.map(|replica| Arc::new(replica) as Arc<dyn ReadThrough>))
 }
 
 /// The limits of connections, as a node alone or a replica has them.
@@ -225,13 +232,13 @@ fn start_upkeep(
     store: &Store,
     catalogs: &Catalogs,
     read_only: bool,
-    membership: Option<&Membership>,
+    replica: Option<&Replica>,
     retry_now: &watch::Sender<()>,
     followers: &TaskTracker,
     stopping: &CancellationToken,
 ) {
-    if let Some(membership) = membership {
-        ingest::keep_place(membership, store, followers, stopping);
+    if let Some(replica) = replica {
+        start_replica(replica, followers, stopping);
     }
     if !read_only {
         let (writing, retry_now) = (store.clone(), retry_now.clone());
@@ -241,6 +248,22 @@ fn start_upkeep(
         followers.spawn(ingest::trim_outlines(store.clone(), stopping.clone()));
     }
     followers.spawn(memory::give_back(stopping.clone()));
+}
+
+/// Keeps the place of a replica in its fleet.
+fn start_replica(replica: &Replica, followers: &TaskTracker, stopping: &CancellationToken) {
+    for (task, work) in keep_place() {
+        let (replica, stop) = (replica.clone(), stopping.clone());
+        followers.spawn(async move {
+            let restarted = Restarted {
+                task,
+                catalog: None,
+                replica: Some(&replica),
+                stop: &stop,
+            };
+            restarted.run(|| work(replica.clone(), stop.clone())).await;
+        });
+    }
 }
 
 /// Serves the webhook that checks objects of the cluster, if there is one.
@@ -360,7 +383,7 @@ fn pass_context(
         signing_key: None,
         history: watch::Sender::new(config.history),
         webhooks: Webhooks::default(),
-        membership: None,
+        coordinator: Coordinator::Alone,
     })
 }
 
@@ -376,7 +399,7 @@ fn metrics() -> anyhow::Result<PrometheusHandle> {
         .context("cannot set up metrics")?;
     serve::describe_metrics();
     ingest::describe_metrics();
-    ingest::describe_fleet_metrics();
+    describe_fleet_metrics();
     webhooks::describe_metrics();
     kubernetes::describe_metrics();
     reload::describe_metrics();

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::catalog_manager::CatalogManager;
 use crate::app::cluster::ClusterReader;
 use crate::config::{Config, Written};
-use crate::ingest::Membership;
+use crate::fleet::Replica;
 use crate::serve::admin::Configuration;
 use ::images::digest::Digest;
 
@@ -49,8 +49,8 @@ pub(super) struct Reload {
     pub(super) drain: watch::Sender<Duration>,
     /// Makes failing catalogs retry at once.
     pub(super) retry_now: watch::Sender<()>,
-    /// The place of this replica in a fleet, if it is in one.
-    pub(super) membership: Option<Membership>,
+    /// The replica of a fleet, if this process is one.
+    pub(super) replica: Option<Replica>,
 }
 
 impl Reload {
@@ -124,8 +124,8 @@ impl Reload {
     /// Makes failing catalogs retry at once, whichever replica follows them.
     fn retry(&self) {
         self.retry_now.send_replace(());
-        if let Some(membership) = self.membership.clone() {
-            tokio::spawn(async move { membership.ask_for_retries().await });
+        if let Some(replica) = self.replica.clone() {
+            tokio::spawn(async move { replica.ask_for_retries().await });
         }
     }
 

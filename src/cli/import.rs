@@ -50,8 +50,7 @@ Examples:
 
 Exit codes:
   0  imported
-  1  the catalogs cannot be stored; nothing has changed, unless the
-     message says that the revisions are announced to a fleet
+  1  the catalogs cannot be stored; nothing has changed
   2  invalid arguments or configuration
   3  the archive cannot be read or is refused; nothing has changed";
 

@@ -7,7 +7,7 @@ use crate::app;
 use crate::cli::export::ServeArguments;
 use crate::cli::{Failure, block_on, output};
 use crate::config::Environment;
-use crate::store::fleet::Migrated;
+use crate::fleet::Migrated;
 
 /// Prepare the database of a fleet, or bring it to this version
 ///

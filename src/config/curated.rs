@@ -71,30 +71,33 @@ pub(super) fn resolve(
     }
     // Elsewhere nothing depends on them, and a changed source restarts no other catalog.
     if settings.database.is_some() {
-        note_track_origins(catalogs);
+        set_track_identities(catalogs);
     }
     Ok(())
 }
 
-/// Notes the track origins of the sources of curated catalogs.
-fn note_track_origins(catalogs: &mut [CatalogConfig]) {
-    let mut origins: BTreeMap<CatalogName, String> = BTreeMap::new();
+/// Sets the track identities of the sources of curated catalogs.
+fn set_track_identities(catalogs: &mut [CatalogConfig]) {
+    let mut identities: BTreeMap<CatalogName, String> = BTreeMap::new();
     loop {
-        let before = origins.len();
+        let before = identities.len();
         for catalog in &mut *catalogs {
-            if origins.contains_key(&catalog.name) {
+            if identities.contains_key(&catalog.name) {
                 continue;
             }
             if let Source::Curated(curation) = &mut catalog.source {
-                let known = curation.from.iter().map(|name| origins.get(name).cloned());
+                let known = curation
+                    .from
+                    .iter()
+                    .map(|name| identities.get(name).cloned());
                 let Some(known) = known.collect() else {
                     continue;
                 };
-                curation.track_origins = known;
+                curation.track_identities = known;
             }
-            origins.insert(catalog.name.clone(), catalog.track_origin());
+            identities.insert(catalog.name.clone(), catalog.track_identity());
         }
-        if origins.len() == before {
+        if identities.len() == before {
             return;
         }
     }
@@ -145,7 +148,7 @@ fn curation(
     let curation = Curation {
         from,
         request,
-        track_origins: Vec::new(),
+        track_identities: Vec::new(),
     };
     Ok((curation, unread))
 }

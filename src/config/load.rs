@@ -22,13 +22,14 @@ use crate::config::settings::{
 use crate::config::value::{
     Address, Authority, Host, OnInvalidSetting, Origin, Poll, Time, Timeout,
 };
+use crate::fleet;
 use crate::ingest::{FolderOptions, LayoutSource, Scrub, Source};
 use crate::name::CatalogName;
 use crate::objects::Store;
 use crate::serve::access::AccessSettings;
 use crate::serve::http::Origins;
 use crate::snapshot::AnnouncedBy;
-use crate::store::{CacheLimits, KeptHistory, fleet};
+use crate::store::{CacheLimits, KeptHistory};
 use crate::webhooks::Webhook;
 use ::images::signing::{KeySource, Password};
 

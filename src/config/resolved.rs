@@ -8,8 +8,9 @@ use crate::config::log::LogConfig;
 use crate::config::proxies::Proxies;
 use crate::config::settings::NamePrefix;
 use crate::config::unread_document::UnreadDocument;
+use crate::fleet;
 use crate::ingest::{
-    FolderOptions, Followed, ImageOptions, Mirror, OnInvalid, Scrub, Source, track_origin,
+    FolderOptions, Followed, ImageOptions, Mirror, OnInvalid, Scrub, Source, track_identity,
 };
 use crate::kubernetes;
 use crate::name::CatalogName;
@@ -19,7 +20,7 @@ use crate::serve::http::{Origins, PageOptions};
 use crate::serve::net::tls;
 use crate::serve::oci::AuthorizerSettings;
 use crate::snapshot::AnnouncedBy;
-use crate::store::{CacheLimits, KeptHistory, fleet};
+use crate::store::{CacheLimits, KeptHistory};
 use crate::webhooks::Webhook;
 use ::images::signing::KeySource;
 use ::images::{Platform, layers as unpack};
@@ -140,19 +141,15 @@ impl CatalogConfig {
             platform: self.platform.clone(),
             on_invalid: self.on_invalid,
             folder: self.folder.clone(),
-        }
-    }
-
-    /// The way to make its images.
-    pub fn image_options(&self) -> ImageOptions {
-        ImageOptions {
-            mirror: self.mirror,
-            signed_name: self.signed_name.clone(),
+            image: ImageOptions {
+                mirror: self.mirror,
+                signed_name: self.signed_name.clone(),
+            },
         }
     }
 
     /// Identifies its configuration: replicas of a fleet with equal ones share a track.
-    pub fn track_origin(&self) -> String {
-        track_origin(&self.followed(), &self.image_options())
+    pub fn track_identity(&self) -> String {
+        track_identity(&self.followed())
     }
 }

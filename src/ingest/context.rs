@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::ingest::fleet::Membership;
+use crate::fleet::Coordinator;
 use crate::snapshot::Catalogs;
 use crate::store::{KeptHistory, Store};
 use crate::webhooks::Webhooks;
@@ -40,8 +40,8 @@ pub struct PassContext {
     pub history: watch::Sender<KeptHistory>,
     /// Gets told what passes find.
     pub webhooks: Webhooks,
-    /// The place of this replica in a fleet, if it is in one.
-    pub membership: Option<Membership>,
+    /// The fleet of this process, if it is a replica of one.
+    pub coordinator: Coordinator,
 }
 
 /// When and how fast stored files are verified.

@@ -13,8 +13,8 @@ pub struct Curation {
     pub from: Vec<CatalogName>,
     /// The selection.
     pub request: Request,
-    /// In a fleet, the [`track_origin`](crate::ingest::track_origin) of each of the catalogs.
-    pub track_origins: Vec<String>,
+    /// In a fleet, the [`track_identity`](crate::ingest::track_identity) of each of the catalogs.
+    pub track_identities: Vec<String>,
 }
 
 /// Why a curated catalog cannot be made.
@@ -54,9 +54,9 @@ impl Curation {
         self.request.is_whole() && self.from.len() == 1
     }
 
-    /// The digest of the track origins of the catalogs.
-    pub(super) fn digest_of_track_origins(&self) -> Digest {
-        Digest::of(self.track_origins.join("\n").as_bytes())
+    /// The digest of the track identities of the catalogs.
+    pub(super) fn digest_of_track_identities(&self) -> Digest {
+        Digest::of(self.track_identities.join("\n").as_bytes())
     }
 
     /// The digest of the selection: of `selection_document`'s bytes. It is
@@ -166,7 +166,7 @@ mod tests {
         let curation = Curation {
             from: Vec::new(),
             request,
-            track_origins: Vec::new(),
+            track_identities: Vec::new(),
         };
         assert_eq!(curation.digest(), Digest::of(text.as_bytes()));
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::answers::rest::packages::EncodeError;
 use crate::error_chain::error_chain;
+use crate::fleet::FleetError;
 use crate::ingest::curation::CurateError;
 use crate::ingest::files_error::FilesError;
 use crate::snapshot::AttemptFailure;
-use crate::store::fleet::FleetError;
 use crate::store::{DiskError, StoreError};
 use ::images::LayoutError;
 use ::images::layers::UnpackError;

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::fleet::{Permit, Track};
 use crate::ingest::catalog_metrics::{announce, begin_passes, set_due, set_failures, unix};
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError};
-use crate::ingest::fleet::Track;
 use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::Followed;
 use crate::ingest::history;
@@ -24,7 +24,6 @@ use crate::ingest::retry::{LAST_RETRY, jitter, retry, retry_soon, sleep};
 use crate::ingest::source::Source;
 use crate::ingest::watch::Watch;
 use crate::snapshot::{Damaged, Publisher, Repair, Snapshot};
-use crate::store::fleet::Lease;
 use crate::store::{HistoryEntry, Outcome, Pass, Revision, RevisionId, StoreError};
 use ::images::digest::Digest;
 
@@ -115,14 +114,14 @@ async fn tell_import(context: &PassContext, revision: &Revision) {
     }
 }
 
-/// Follows a catalog until it is stopped; in a fleet, while this replica has the lease of
-/// its track. A source that cannot change is read until
-/// it is served, and again when its stored files are damaged.
+/// Follows a catalog until it is stopped; in a fleet, while this replica holds its track. A
+/// source that cannot change is read until it is served, and again when its stored files are
+/// damaged.
 pub async fn follow(
     context: PassContext,
     followed: Followed,
     publisher: Publisher,
-    track: Option<Track>,
+    track: Track,
     stop: CancellationToken,
 ) {
     let span = tracing::info_span!("follow", catalog = %followed.name);
@@ -133,30 +132,22 @@ pub async fn follow(
     let following = async {
         let mut failures = Failures::default();
         let (mut problem_log, mut events) = (ProblemLog::default(), PassEvents::default());
-        let (mut read_files, mut last_lease) = (Arc::default(), None);
+        let (mut read_files, mut last) = (Arc::default(), None::<Permit>);
         let mut watch = watched(&context, &followed).await;
         let mut changed = async || match &mut watch {
             Some(watch) => watch.changed().await,
             None => std::future::pending().await,
         };
         loop {
-            let lease = tokio::select! {
-                lease = held(track.as_ref(), &followed, &publisher) => lease,
-                has_succeeded = recovered(track.as_ref(), failures.recoveries), if failures.are_left => {
-                    failures.forget(&followed, &publisher);
-                    if has_succeeded {
-                        events.succeeded(&context, &followed.name, None, serving(&publisher));
-                    }
-                    continue;
-                }
+            let permit = tokio::select! {
+                permit = track.permit() => permit,
                 () = stop.cancelled() => break,
             };
-            if !failures.are_left && is_after_others(last_lease, lease) {
-                // Another replica has told of the passes between.
+            // Another replica may have reported the passes between.
+            if last.is_some_and(|last| !last.is_same(&permit)) {
                 events = PassEvents::default();
             }
-            (failures.are_left, last_lease) = (false, lease);
-            let holding = track.as_ref().zip(lease);
+            last = Some(permit.clone());
             publications.mark_unchanged();
             retry_now.mark_unchanged();
             let served = publisher.snapshot();
@@ -164,8 +155,7 @@ pub async fn follow(
             let is_done = is_fixed
                 && served.is_some_and(|served| {
                     let revision = served.revision();
-                    followed.is_source_of(revision)
-                        && track.as_ref().is_none_or(|track| track.shows(revision))
+                    followed.is_source_of(revision) && track.has(revision)
                 });
             let result = if is_done {
                 publisher.update(|status| {
@@ -176,25 +166,26 @@ pub async fn follow(
                 Ok(())
             } else {
                 set_due(&followed.name, Some(SystemTime::now()));
+                let Some(_work) = permit.begin() else {
+                    continue;
+                };
                 // A dropped pass leaves nothing behind.
-                let passing = Passing::begin(holding);
                 let result = tokio::select! {
                     result = pass(
-                        &context, &followed, &publisher, holding, &mut problem_log, &mut events,
-                        &mut read_files,
+                        &context, &followed, &publisher, (&track, &permit), &mut problem_log,
+                        &mut events, &mut read_files,
                     ) => Some(result),
-                    () = lost(holding) => None,
+                    () = permit.revoked() => None,
                     () = stop.cancelled() => break,
                 };
-                drop(passing);
                 let Some(result) = result else {
-                    failures.leave(&followed, &publisher, track.as_ref());
+                    failures.leave(&followed, &publisher);
                     tracing::info!(catalog = %followed.name, "this replica no longer follows the catalog");
                     continue;
                 };
                 result
             };
-            failures.count(&result, holding);
+            failures.count(&result, &track);
             let wait = match result {
                 Ok(()) if is_fixed => None,
                 // The sources of a curated catalog may still change.
@@ -213,7 +204,8 @@ pub async fn follow(
                 Ok(()) = retry_now.changed(), if failures.in_row > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
-                () = lost(holding) => failures.leave(&followed, &publisher, track.as_ref()),
+                () = track.outdated(), if failures.in_row == 0 => {}
+                () = permit.ended() => failures.leave(&followed, &publisher),
                 () = stop.cancelled() => break,
             }
         }
@@ -246,66 +238,10 @@ fn until_retry(
     retry(failures, followed.poll, asked)
 }
 
-/// Whether others may have followed a catalog between two leases of this replica.
-fn is_after_others(before: Option<Lease>, now: Option<Lease>) -> bool {
-    before
-        .zip(now)
-        .is_some_and(|(before, now)| now.epoch > before.epoch + 1)
-}
-
 /// The revision that is served.
 fn serving(publisher: &Publisher) -> Option<RevisionId> {
     let snapshot = publisher.snapshot();
     snapshot.map(|snapshot| snapshot.revision().id)
-}
-
-/// Tells webhooks of a revision that a pass has published. In a fleet, whoever follows the
-/// catalog next tells them, if this replica dies before it has.
-async fn tell(
-    context: &PassContext,
-    holding: Option<(&Track, Lease)>,
-    revision: &Revision,
-    entry: Option<&HistoryEntry>,
-) {
-    let (webhooks, event) = (&context.webhooks, pass_events::publication(revision, entry));
-    let Some((track, lease)) = holding else {
-        webhooks.send(event);
-        return;
-    };
-    if let Err(error) = track.tell(lease, revision.id, (webhooks, event)).await {
-        tracing::debug!(%error, "webhooks are told later");
-    }
-}
-
-/// Waits for the right to follow a track; outside of a fleet there is none to wait for.
-async fn held(track: Option<&Track>, followed: &Followed, publisher: &Publisher) -> Option<Lease> {
-    let rests = |until: Option<SystemTime>| {
-        if until.is_some() {
-            set_due(&followed.name, until);
-        }
-        publisher.update(|status| status.next_pass = until);
-    };
-    match track {
-        Some(track) => Some(track.until_held(rests).await),
-        None => None,
-    }
-}
-
-/// Waits until a pass has succeeded at another replica, after failures here, or until the
-/// catalog is not given up after all. Whether a pass has succeeded.
-async fn recovered(track: Option<&Track>, before: u64) -> bool {
-    match track {
-        Some(track) => track.until_recovered(before).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits until the right is lost; outside of a fleet for ever.
-async fn lost(holding: Option<(&Track, Lease)>) {
-    match holding {
-        Some((track, lease)) => track.lost(lease).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Notes how many passes in a row failed, and when the next one is due.
@@ -319,25 +255,11 @@ fn note(followed: &Followed, publisher: &Publisher, failures: u32, wait: Option<
     });
 }
 
-/// A pass that runs, until it is dropped.
-struct Passing<'a>(Option<&'a Track>);
-
-impl<'a> Passing<'a> {
-    fn begin(holding: Option<(&'a Track, Lease)>) -> Self {
-        let track = holding.map(|(track, _)| track);
-        if let Some(track) = track {
-            track.set_passing(true);
-        }
-        Self(track)
-    }
-}
-
-impl Drop for Passing<'_> {
-    fn drop(&mut self) {
-        if let Some(track) = self.0 {
-            track.set_passing(false);
-        }
-    }
+/// Notifies webhooks of a revision that a pass has published, and counts its changes.
+fn notify(context: &PassContext, revision: &Revision, entry: Option<&HistoryEntry>) {
+    history::count(revision, entry);
+    let event = pass_events::publication(revision, entry);
+    context.webhooks.send(event);
 }
 
 /// Runs one pass, and logs, counts and records its result.
@@ -345,7 +267,7 @@ async fn pass(
     context: &PassContext,
     followed: &Followed,
     publisher: &Publisher,
-    holding: Option<(&Track, Lease)>,
+    (track, permit): (&Track, &Permit),
     problem_log: &mut ProblemLog,
     events: &mut PassEvents,
     read_files: &mut Arc<ReadFiles>,
@@ -356,7 +278,7 @@ async fn pass(
         context,
         followed,
         publisher,
-        holding,
+        (track, permit),
         &mut digest,
         read_files,
     );
@@ -381,7 +303,6 @@ async fn pass(
         Ok(Some(revision)) => {
             let problems = publisher.status().problems;
             let entry = history::entry(context, revision).await;
-            history::count(revision, entry.as_ref());
             if let Some(snapshot) = publisher.snapshot() {
                 let changes = entry.as_ref().and_then(|entry| entry.changes.as_ref());
                 let changes = changes.map(history::words);
@@ -392,7 +313,10 @@ async fn pass(
                     "serving a new revision",
                 );
             }
-            tell(context, holding, revision, entry.as_ref()).await;
+            // A replica of a fleet notifies them once clients see it.
+            if track.shared().is_none() {
+                notify(context, revision, entry.as_ref());
+            }
             history::trim(context, revision).await;
             tracing::debug!(revision = %revision.id, "published");
             problem_log.log(digest, &problems);
@@ -425,7 +349,7 @@ async fn pass(
         tracing::warn!(%error, "cannot remove spare blobs");
     }
     publisher.update(|status| {
-        status.first_attempt_done = true;
+        status.first_attempt_done |= track.is_new();
         status.last_pass = Some(finished);
         status.passes.add(finished, result.is_err());
         status.failure = result.as_ref().err().map(PassError::lasting);

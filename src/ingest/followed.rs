@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::folder_listing::FolderOptions;
+use crate::ingest::images::options::ImageOptions;
 use crate::ingest::source::Source;
 use crate::name::CatalogName;
 use crate::store::{Revision, SourceIdentity};
@@ -53,6 +54,8 @@ pub struct Followed {
     pub on_invalid: OnInvalid,
     /// How a folder is read.
     pub folder: FolderOptions,
+    /// How its images are made.
+    pub image: ImageOptions,
 }
 
 impl Followed {
@@ -109,6 +112,7 @@ mod tests {
             platform: Platform::default(),
             on_invalid: OnInvalid::default(),
             folder: FolderOptions::default(),
+            image: ImageOptions::default(),
         }
     }
 

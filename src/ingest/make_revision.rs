@@ -14,7 +14,7 @@ use crate::ingest::followed::OnInvalid;
 use crate::ingest::stages::{StageTracker, blocking_with_permit, observe};
 use crate::name::CatalogName;
 use crate::store::{
-    BlobPin, Counts, Finished, NewRevision, NewRevisionNumber, Revision, SourceIdentity, Store,
+    BlobPin, Counts, Finished, NewRevision, Revision, RevisionId, SourceIdentity, Store,
 };
 use ::images::digest::Digest;
 use fbc::problem::Problem;
@@ -60,7 +60,7 @@ pub(super) async fn make_revision(
     identity: SourceIdentity,
     stages: &StageTracker,
     input: Input,
-    number: Option<NewRevisionNumber>,
+    number: Option<RevisionId>,
 ) -> Result<(Revision, Vec<Problem>), PassError> {
     stages.enter(Stage::Read);
     let (writing, reached, of) = (store.clone(), stages.clone(), name.clone());

@@ -6,8 +6,8 @@
 //! pass over other catalogs, `folder` a single revision of a folder, `load` a
 //! reading without a revision. `encode` prepares encodings of a published
 //! revision, `scrub` verifies stored files and `repair` rebuilds damaged ones,
-//! `images` makes its image, and `archive` carries catalogs in a file. `fleet` shares all that with
-//! other replicas, and `restart` starts tasks again that panic.
+//! `images` makes its image, and `archive` carries catalogs in a file. `receive` shows what a
+//! fleet has published, and `restart` starts tasks again that panic.
 //! `serve` answers clients; the two meet in `snapshot`.
 
 pub mod archive;
@@ -24,7 +24,6 @@ mod error;
 mod feed;
 mod files;
 mod files_error;
-mod fleet;
 mod folder;
 mod folder_listing;
 mod follow;
@@ -47,6 +46,7 @@ mod pull_progress;
 mod read;
 mod read_files;
 mod read_unchanged;
+mod receive;
 mod repair;
 mod restart;
 mod retry;
@@ -54,6 +54,7 @@ mod scrub;
 mod source;
 mod sqlite;
 mod stages;
+mod track_identity;
 mod wait_until_quiet;
 mod watch;
 mod watched_paths;
@@ -64,7 +65,6 @@ pub use curation::{CurateError, Curation};
 pub use encode::encode;
 pub use error::{Cause, MirrorError, PassError, Stage};
 pub use files_error::{FilesError, LastWrite};
-pub use fleet::{Membership, Track, describe_fleet_metrics, keep_place, receive, track_origin};
 pub use folder::{digest_of_folder, store_folder, store_loaded};
 pub use folder_listing::FolderOptions;
 pub use follow::{follow, restore};
@@ -72,6 +72,8 @@ pub use followed::{Followed, OnInvalid, has_origin_of};
 pub use history::trim_outlines;
 pub use images::{ImageOptions, Mirror, keep_image, restore_image};
 pub use load::{LoadOptions, Loaded, Reading, Spool, load};
+pub use receive::receive;
 pub use restart::Restarted;
 pub use scrub::scrub;
 pub use source::{LayoutSource, Source, SourceError, of_path as source_of_path};
+pub use track_identity::track_identity;

@@ -7,14 +7,16 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
+use crate::fleet::{FileLimit, Made, Permit, Track, encode};
 use crate::ingest::context::{PassContext, ReadPermit};
 use crate::ingest::curation::{CurateError, Curation};
 use crate::ingest::draft::Draft;
-use crate::ingest::error::{Cause, PassError, Stage};
+use crate::ingest::error::{PassError, Stage};
 use crate::ingest::files::{self, FolderCopy, FolderFiles};
-use crate::ingest::fleet::{MadeRevision, Track, share_revision};
 use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::{Followed, OnInvalid};
+use crate::ingest::images::make::{make_slim, signing, tags};
+use crate::ingest::images::options::Mirror;
 use crate::ingest::make_revision::{Content, Input, make_revision};
 use crate::ingest::origin::Origin;
 use crate::ingest::pull::{self, Pulled};
@@ -26,15 +28,12 @@ use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
 use crate::ingest::wait_until_quiet::{FolderState, wait_until_quiet};
 use crate::ingest::{curate, kept, sqlite};
 use crate::snapshot::{KnownPieces, Publisher, Snapshot};
-use crate::store::fleet::{FleetError, Lease, SourceRevision};
-use crate::store::{Encoding, Revision, Store};
+use crate::store::{self, BlobPin, Encoding, Revision, Store};
 use ::images::digest::Digest;
 use ::images::policy::Verdict;
 use fbc::problem::Problem;
 use metrics::counter;
 
-/// How often a pass makes a curated catalog again whose sources were replaced meanwhile.
-const MADE_AGAIN: u32 = 3;
 /// The longest time from the first publication to being ready.
 const COMPRESSION: Duration = Duration::from_secs(5);
 /// The longest time of a pass; for a fleet, twice: to make a revision, and to share it.
@@ -48,55 +47,94 @@ pub(super) async fn run_once(
     context: &PassContext,
     followed: &Followed,
     publisher: &Publisher,
-    holding: Option<(&Track, Lease)>,
+    (track, permit): (&Track, &Permit),
     digest: &mut Option<Digest>,
     read_files: &mut Arc<ReadFiles>,
 ) -> Result<Option<Revision>, PassError> {
-    let mut left = MADE_AGAIN;
-    loop {
-        let (stages, began) = (StageTracker::at(Stage::Resolve), Instant::now());
-        let mut made_of = Vec::new();
-        let pass = Pass {
-            context,
-            followed,
-            publisher,
-            in_fleet: holding.map(|(track, _)| track),
-            found: digest,
-            read_files,
-            made_of: &mut made_of,
-            stages: &stages,
-        };
-        // Boxed, since every follower holds this large future.
-        let made = stages.limit(LONGEST, Box::pin(pass.run())).await?;
-        let Some((revision, problems)) = made else {
-            publisher.update(|status| status.set_resolved(began));
-            return Ok(None);
-        };
-        let Some(holding) = holding else {
-            publish(context, publisher, &stages, &revision, problems).await?;
-            publisher.update(|status| status.set_resolved(began));
-            return Ok(Some(revision));
-        };
-        let made = MadeRevision {
-            revision: &revision,
-            sources: &made_of,
-            began: Some(began),
-            before: publisher.snapshot(),
-        };
-        let sharing = share_revision(context, holding, &stages, &followed.source, made);
-        // Boxed, as the pass.
-        match stages.limit(LONGEST, Box::pin(sharing)).await {
-            Err(PassError {
-                cause: Cause::Fleet(FleetError::Replaced),
-                ..
-            }) if left > 0 => {
-                left -= 1;
-                tracing::info!("made again: the catalogs that it is made of have changed");
-                holding.0.until_replaced(&made_of).await;
+    let (stages, began) = (StageTracker::at(Stage::Resolve), Instant::now());
+    let pass = Pass {
+        context,
+        followed,
+        publisher,
+        track,
+        found: digest,
+        read_files,
+        stages: &stages,
+    };
+    // Boxed, since every follower holds this large future.
+    let made = stages.limit(LONGEST, Box::pin(pass.run())).await?;
+    let Some((revision, problems)) = made else {
+        publisher.update(|status| status.set_resolved(began));
+        return Ok(None);
+    };
+    if track.shared().is_some() {
+        let sharing = share(context, followed, publisher, permit, &revision, began);
+        let sharing = stages.run(Stage::Share, Box::pin(sharing));
+        if let Err(error) = stages.limit(LONGEST, sharing).await {
+            // Failed passes leave nothing on the disk.
+            if let Err(error) = context.store.discard(&revision).await {
+                tracing::warn!(%error, "cannot remove what a failed pass has made");
             }
-            shared => return shared.map(|()| Some(revision)),
+            return Err(error);
         }
+    } else {
+        publish(context, publisher, &stages, &revision, problems).await?;
+        publisher.update(|status| status.set_resolved(began));
     }
+    Ok(Some(revision))
+}
+
+/// Publishes a revision in a fleet, with its slim image: both come to clients at once.
+async fn share(
+    context: &PassContext,
+    followed: &Followed,
+    publisher: &Publisher,
+    permit: &Permit,
+    revision: &Revision,
+    began: Instant,
+) -> Result<(), PassError> {
+    // The image is made of what is compressed.
+    let encoded = encode(&context.store, revision, publisher.snapshot()).await;
+    let encoded = encoded.map_err(PassError::at(Stage::Share))?;
+    let image = image_of_revision(context, followed, &encoded).await;
+    let made = Made {
+        revision: &encoded,
+        image: image.as_ref().map(|(image, _)| image),
+        began: began.into_std(),
+    };
+    let shared = permit.publish(FileLimit::of(&context.limits), made).await;
+    shared.map_err(PassError::at(Stage::Share))
+}
+
+/// The slim image of a revision that is not served yet. A failure is no reason to keep the
+/// revision from clients: the image is made later.
+async fn image_of_revision(
+    context: &PassContext,
+    followed: &Followed,
+    revision: &Revision,
+) -> Option<(store::Image, Vec<BlobPin>)> {
+    let options = &followed.image;
+    if options.mirror != Mirror::Slim {
+        return None;
+    }
+    let made = async {
+        let (store, of) = (context.store.clone(), revision.clone());
+        let opening = blocking(Stage::Build, move || {
+            Snapshot::open(&store, of).map_err(PassError::at(Stage::Build))
+        });
+        let snapshot = Arc::new(opening.await?);
+        make_slim(
+            context,
+            &snapshot,
+            tags(&followed.source),
+            signing(context, options),
+        )
+        .await
+    };
+    let made = made.await.inspect_err(|error| {
+        tracing::warn!(revision = %revision.id, %error, "the image is made later");
+    });
+    made.ok()
 }
 
 /// A pass that is running.
@@ -104,14 +142,12 @@ struct Pass<'a> {
     context: &'a PassContext,
     followed: &'a Followed,
     publisher: &'a Publisher,
-    /// The fleet in which the revision is published, if there is one.
-    in_fleet: Option<&'a Track>,
+    /// The catalog in its fleet, if there is one.
+    track: &'a Track,
     /// The digest of the source, once it is known.
     found: &'a mut Option<Digest>,
     /// What the last passes have read of a folder.
     read_files: &'a mut Arc<ReadFiles>,
-    /// In a fleet, the revisions that a curated catalog is made of.
-    made_of: &'a mut Vec<SourceRevision>,
     stages: &'a StageTracker,
 }
 
@@ -131,25 +167,17 @@ impl Pass<'_> {
         };
         let (store, followed) = (&self.context.store, self.followed);
         let identity = followed.identity();
-        let number = match self.in_fleet {
-            Some(track) => {
-                let last = store.last_number().await;
-                let last = last.map_err(PassError::at(Stage::Commit))?;
-                let number = track.next_revision(last).await;
-                Some(number.map_err(PassError::at(Stage::Commit))?)
-            }
-            None => None,
-        };
+        let number = self.track.next_revision().await;
+        let number = number.map_err(PassError::at(Stage::Commit))?;
         let made = make_revision(store, &followed.name, identity, self.stages, input, number);
         made.await.map(Some)
     }
 
-    /// The served snapshot, if it is of this source and, in a fleet, published there.
+    /// The served snapshot, if it is of this source and, in a fleet, the newest one there.
     fn current(&self) -> Option<Arc<Snapshot>> {
         let served = self.publisher.snapshot()?;
         let revision = served.revision();
-        let is_current = self.followed.is_source_of(revision)
-            && self.in_fleet.is_none_or(|track| track.shows(revision));
+        let is_current = self.followed.is_source_of(revision) && self.track.has(revision);
         is_current.then_some(served)
     }
 
@@ -335,19 +363,15 @@ impl Pass<'_> {
     }
 
     async fn curated(&mut self, curation: &Curation) -> Result<Option<Input>, PassError> {
-        let (context, stages, track) = (self.context, self.stages, self.in_fleet);
+        let (context, stages, track) = (self.context, self.stages, self.track);
         let finding = async {
-            if let Some(track) = track {
-                // Made of older revisions, the catalog would go back.
-                let behind = track.until_sources().await.map_err(CurateError::Behind);
-                behind.map_err(PassError::at(Stage::Resolve))?;
-            }
+            // Made of older revisions, the catalog would go back.
+            let behind = track.until_sources(&curation.from).await;
+            let behind = behind.map_err(CurateError::Behind);
+            behind.map_err(PassError::at(Stage::Resolve))?;
             curate::snapshots(&context.catalogs, curation).await
         };
         let snapshots = stages.run(Stage::Resolve, finding).await?;
-        if let Some(track) = track {
-            *self.made_of = track.sources(&snapshots);
-        }
         let digest = curate::digest(curation, &snapshots);
         if self.is_served(digest) {
             return Ok(None);

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::fleet::{SharedTrack, Track};
 use crate::ingest::catalog_metrics::{self, announce};
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::CatalogFiles;
-use crate::ingest::fleet::Track;
 use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::make_revision::{Content, write_revision};
 use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
@@ -42,7 +42,7 @@ pub(super) struct Repairer {
     pub(super) publisher: Publisher,
     pub(super) images: ImagePublisher,
     /// In a fleet, from where damaged files are fetched again.
-    pub(super) track: Option<Track>,
+    pub(super) track: Track,
 }
 
 impl Repairer {
@@ -53,7 +53,7 @@ impl Repairer {
         match self.context.store.current(&self.followed.name).await {
             Ok(Some(revision)) if tries.given_up != Some(revision.id) => {
                 // A replica fetches its files, or finds that it has them.
-                if self.track.is_none() {
+                if self.track.shared().is_none() {
                     match self.serve_again(&revision).await {
                         Ok(()) => {
                             tries.unread = 0;
@@ -193,7 +193,7 @@ impl Repairer {
     pub(super) async fn withdraw(&self, revision: RevisionId, name: &str, damage: &StoreError) {
         self.note(vec![damage.to_string()], Repair::Rebuilding);
         self.publisher.withdraw();
-        if let Some(track) = &self.track {
+        if let Some(track) = self.track.shared() {
             track.withdrawn();
         }
         if damage.is_of_disk() {
@@ -208,12 +208,12 @@ impl Repairer {
             }
         }
         // After the record, which counts for the number: the fetched files have the same.
-        if let Some(track) = &self.track {
+        if let Some(track) = self.track.shared() {
             self.fetch_again(track);
         }
     }
 
-    fn fetch_again(&self, track: &Track) {
+    fn fetch_again(&self, track: &SharedTrack) {
         tracing::info!(catalog = %self.followed.name, "the stored files are fetched again");
         track.fetch_again();
     }
@@ -237,7 +237,7 @@ impl Repairer {
     /// to try again later.
     pub(super) async fn repair(&self, revision: &Revision) -> bool {
         let (name, source) = (&self.followed.name, &self.followed.source);
-        if let Some(track) = &self.track {
+        if let Some(track) = self.track.shared() {
             self.fetch_again(track);
             return false;
         }
@@ -362,7 +362,7 @@ impl Repairer {
         }
         if !told.is_empty() {
             self.note(told, Repair::Rebuilding);
-            match &self.track {
+            match self.track.shared() {
                 Some(track) => track.check_image(),
                 None => self.images.rebuild.notify_one(),
             }

@@ -10,7 +10,7 @@ use metrics::counter;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::ingest::fleet::Membership;
+use crate::fleet::Replica;
 use crate::name::CatalogName;
 
 /// The pause after the first panic. It doubles up to the longest one.
@@ -25,8 +25,8 @@ pub struct Restarted<'a> {
     pub task: &'static str,
     /// The catalog that it works for, if it is one.
     pub catalog: Option<&'a CatalogName>,
-    /// The place in a fleet that tells of panics, if there is one.
-    pub membership: Option<&'a Membership>,
+    /// The replica of a fleet that reports panics, if there is one.
+    pub replica: Option<&'a Replica>,
     /// When it is not started any more.
     pub stop: &'a CancellationToken,
 }
@@ -70,9 +70,9 @@ impl Restarted<'_> {
             "a task panicked and is started again: a defect of almanac"
         );
         counter!("almanac_task_panics_total", "task" => *task).increment(1);
-        if let Some(membership) = self.membership {
+        if let Some(replica) = self.replica {
             let of = catalog.map(|catalog| format!(" of {catalog}"));
-            membership.panicked(&format!("{task}{}", of.unwrap_or_default()));
+            replica.panicked(&format!("{task}{}", of.unwrap_or_default()));
         }
     }
 }
@@ -89,7 +89,7 @@ mod tests {
         let restarted = Restarted {
             task: "test",
             catalog: None,
-            membership: None,
+            replica: None,
             stop: &CancellationToken::new(),
         };
         let work = || async {
@@ -110,7 +110,7 @@ mod tests {
         let restarted = Restarted {
             task: "test",
             catalog: None,
-            membership: None,
+            replica: None,
             stop: &stop,
         };
         let work = || async {

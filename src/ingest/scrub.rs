@@ -10,9 +10,9 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::fleet::Track;
 use crate::ingest::catalog_metrics::{begin_damage, unix};
 use crate::ingest::context::PassContext;
-use crate::ingest::fleet::Track;
 use crate::ingest::followed::Followed;
 use crate::ingest::repair::{Repairer, Tries};
 use crate::ingest::retry::sleep;
@@ -32,7 +32,7 @@ pub async fn scrub(
     followed: Followed,
     publisher: Publisher,
     images: ImagePublisher,
-    track: Option<Track>,
+    track: Track,
     stop: CancellationToken,
 ) {
     begin_damage(&followed.name);
@@ -92,7 +92,7 @@ impl Scrubber {
             } else if self.publisher.status().is_damaged()
                 // A replica fetches it again as soon as it withdraws it, also one that the
                 // next start would not serve yet.
-                && !(has_served && self.repairer.track.is_some())
+                && !(has_served && self.repairer.track.shared().is_some())
                 && let Some(again) = self.repairer.repair_stored(&mut tries).await
             {
                 wait = Some(again);

@@ -4,17 +4,16 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use tokio::sync::{Notify, watch};
 
 use crate::name::CatalogName;
 use crate::store::content::OpenBlob;
 use crate::store::{self, ImageManifest, RevisionId, Store};
 use ::images::digest::Digest;
-
-/// The most images before the current one that can still be pulled.
-pub const MAX_REPLACED: usize = 8;
 
 /// An image whose bytes are mapped. It never changes.
 pub struct Image {
@@ -95,7 +94,11 @@ impl Image {
 
 /// The images of all catalogs. Cheap to clone; all clones are one.
 #[derive(Clone, Default)]
-pub struct Images(Arc<watch::Sender<Arc<Slots>>>);
+pub struct Images {
+    slots: Arc<watch::Sender<Arc<Slots>>>,
+    /// Where parts are that this process lacks.
+    elsewhere: Option<Arc<dyn ReadThrough>>,
+}
 
 type Slots = BTreeMap<CatalogName, (ImageSlot, Option<Mirrored>)>;
 
@@ -117,24 +120,39 @@ pub struct ImageSlot(watch::Receiver<PublishedImages>);
 pub struct PublishedImages {
     /// The current image.
     pub current: Option<Arc<Image>>,
-    /// Those before it, by digest only, the last one first: for pulls that began before.
-    pub previous: Vec<ReplacedImage>,
-    /// The next one of a fleet, by digest only: other replicas may show it already.
-    pub next: Option<Arc<Image>>,
+    /// The one before it, by digest only: for pulls that began before.
+    pub previous: Option<Arc<Image>>,
     /// The repository that it mirrors, if it is a mirror.
     pub mirrored: Option<Mirrored>,
     /// Tells that a damaged blob was found.
     pub damaged: Arc<Notify>,
 }
 
-/// An image that is not the current one any more.
-#[derive(Clone)]
-pub struct ReplacedImage {
-    /// The image.
-    pub image: Arc<Image>,
-    /// When another one took its place.
-    pub replaced: Instant,
+/// Parts of images that are elsewhere: a replica of a fleet sends what another one has shown.
+pub trait ReadThrough: Send + Sync {
+    /// A part of an image of a catalog that was shown within the last day; `None` when there is
+    /// none with this digest.
+    fn part<'a>(
+        &'a self,
+        catalog: &'a CatalogName,
+        digest: Digest,
+    ) -> BoxFuture<'a, Result<Option<RemotePart>, RemoteError>>;
 }
+
+/// A part of an image that is elsewhere.
+pub struct RemotePart {
+    /// The media type of a manifest; `None` for a configuration or layer.
+    pub media_type: Option<String>,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its bytes. It ends with an error before the last one unless they have the digest.
+    pub body: BoxStream<'static, Result<Bytes, RemoteError>>,
+}
+
+/// A part of an image that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RemoteError(pub String);
 
 /// The writing end of one catalog's image. Cheap to clone.
 #[derive(Clone)]
@@ -145,6 +163,19 @@ pub struct ImagePublisher {
 }
 
 impl Images {
+    /// The images of a process that reads parts that it lacks from elsewhere.
+    pub fn read_through(elsewhere: Option<Arc<dyn ReadThrough>>) -> Self {
+        Self {
+            elsewhere,
+            ..Self::default()
+        }
+    }
+
+    /// Where parts are that this process lacks.
+    pub fn elsewhere(&self) -> Option<&Arc<dyn ReadThrough>> {
+        self.elsewhere.as_ref()
+    }
+
     /// Replaces all images at once.
     pub fn set(
         &self,
@@ -152,12 +183,12 @@ impl Images {
     ) {
         let images = images.into_iter();
         let slots = images.map(|(name, slot, mirrored)| (name, (slot, mirrored)));
-        self.0.send_replace(Arc::new(slots.collect()));
+        self.slots.send_replace(Arc::new(slots.collect()));
     }
 
     /// All catalogs with their images, sorted by name.
     pub fn all(&self) -> Vec<(CatalogName, PublishedImages)> {
-        let slots = Arc::clone(&self.0.borrow());
+        let slots = Arc::clone(&self.slots.borrow());
         let published = slots.iter().map(|(name, (slot, mirrored))| {
             let mut published = slot.0.borrow().clone();
             published.mirrored.clone_from(mirrored);
@@ -180,50 +211,14 @@ impl ImageSlot {
 }
 
 impl ImagePublisher {
-    /// Lets clients pull an image by digest before it is the current one.
-    pub fn prepare(&self, image: Arc<Image>) {
-        self.published
-            .send_modify(|published| published.next = Some(image));
-    }
-
-    /// Replaces the current image. Of those before it, the last one can still be pulled.
+    /// Replaces the current image, which can still be pulled by digest.
     pub fn publish(&self, image: impl Into<Arc<Image>>) {
-        self.publish_beside(image.into(), Duration::ZERO);
-    }
-
-    /// The same, and images that were replaced within this time stay, too: a client may have
-    /// been told of them by another replica.
-    pub fn publish_beside(&self, image: Arc<Image>, kept: Duration) {
         self.published.send_modify(|published| {
-            published.next = None;
-            let before = published.current.replace(image);
+            let before = published.current.replace(image.into());
             let pair = before.as_ref().zip(published.current.as_ref());
-            if pair.is_some_and(|(before, current)| before.is_same(current)) {
-                return;
+            if !pair.is_some_and(|(before, current)| before.is_same(current)) {
+                published.previous = before;
             }
-            let previous = &mut published.previous;
-            previous.retain(|one| one.replaced.elapsed() < kept);
-            previous.truncate(MAX_REPLACED - 1);
-            if let Some(image) = before {
-                let replaced = Instant::now();
-                previous.insert(0, ReplacedImage { image, replaced });
-            }
-        });
-    }
-
-    /// Lets clients pull an image by digest that others have shown before the current one.
-    pub fn keep(&self, image: ReplacedImage) {
-        self.published.send_modify(|published| {
-            let PublishedImages {
-                current, previous, ..
-            } = published;
-            let known = previous.iter().map(|one| &one.image).chain(&*current);
-            if known.into_iter().any(|known| known.is_same(&image.image)) {
-                return;
-            }
-            let place = previous.partition_point(|one| one.replaced > image.replaced);
-            previous.insert(place, image);
-            previous.truncate(MAX_REPLACED);
         });
     }
 
@@ -232,12 +227,11 @@ impl ImagePublisher {
         self.published.borrow().current.clone()
     }
 
-    /// The current image and those before it.
+    /// The current image and the one before it.
     pub fn images(&self) -> impl Iterator<Item = Arc<Image>> + use<> {
         let published = self.published.borrow();
-        let previous = published.previous.iter().map(|one| Arc::clone(&one.image));
-        let images = published.current.iter().cloned().chain(previous);
-        images.collect::<Vec<_>>().into_iter()
+        let (current, previous) = (published.current.clone(), published.previous.clone());
+        current.into_iter().chain(previous)
     }
 
     /// Waits until a damaged blob was found.
@@ -267,39 +261,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn images_that_others_have_shown_stand_by_when_they_were_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).await.unwrap();
-        let (_slot, publisher) = ImageSlot::new();
-        let now = Instant::now();
-        let keep = |revision: &str, seconds| {
-            publisher.keep(ReplacedImage {
-                image: image(&store, revision),
-                replaced: now.checked_sub(Duration::from_secs(seconds)).unwrap(),
-            });
-        };
-        publisher.publish_beside(image(&store, "20"), Duration::from_hours(1));
-        keep("8", 300);
-        keep("9", 100);
-        keep("7", 500);
-        // Known already.
-        keep("9", 0);
-        keep("20", 0);
-        let shown = || {
-            let numbers = publisher.images().map(|image| image.revision.to_string());
-            numbers.collect::<Vec<_>>()
-        };
-        assert_eq!(shown(), ["20", "9", "8", "7"]);
-        for revision in 10..20 {
-            keep(&revision.to_string(), 50);
-        }
-        // Those that were replaced first go.
-        assert_eq!(shown().len(), 1 + MAX_REPLACED);
-        assert!(!shown().contains(&"9".to_owned()), "{:?}", shown());
-        store.close().await;
-    }
-
-    #[tokio::test]
     async fn another_image_of_the_same_revision_replaces_one_that_can_still_be_pulled() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).await.unwrap();
@@ -318,28 +279,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn replaced_images_can_be_pulled_for_an_hour_in_a_fleet_and_one_of_them_elsewhere() {
+    async fn the_image_before_the_current_one_can_still_be_pulled() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).await.unwrap();
         let (_slot, publisher) = ImageSlot::new();
-        let shown = || {
-            let images = publisher.images();
-            let numbers = images.map(|image| image.revision.to_string());
-            numbers.collect::<Vec<_>>()
-        };
         for revision in ["1", "2", "2", "3"] {
-            let hour = Duration::from_hours(1);
-            publisher.publish_beside(image(&store, revision), hour);
+            publisher.publish(image(&store, revision));
         }
-        assert_eq!(shown(), ["3", "2", "1"]);
-        publisher.publish(image(&store, "4"));
-        assert_eq!(shown(), ["4", "3"]);
-        // Bounded, however often it changes.
-        for revision in 5..50 {
-            let hour = Duration::from_hours(1);
-            publisher.publish_beside(image(&store, &revision.to_string()), hour);
-        }
-        assert_eq!(shown().len(), 1 + MAX_REPLACED);
+        let numbers = publisher.images().map(|image| image.revision.to_string());
+        assert_eq!(numbers.collect::<Vec<_>>(), ["3", "2"]);
         store.close().await;
     }
 }

@@ -46,8 +46,8 @@ pub use content_date::Modified;
 pub use encoded::Encoded;
 pub use fleet_status::{FIRST_ANSWER, FleetStatus};
 pub use images::{
-    Image, ImagePublisher, ImageSlot, Images, MAX_REPLACED, Mirrored, PublishedImages,
-    ReplacedImage,
+    Image, ImagePublisher, ImageSlot, Images, Mirrored, PublishedImages, ReadThrough, RemoteError,
+    RemotePart,
 };
 pub use known_pieces::{KnownPiece, KnownPieces};
 pub use metas::{Query, Selection};

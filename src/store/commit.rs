@@ -14,7 +14,7 @@ use crate::store::history::{self, PreparedOutline};
 use crate::store::images::{self, Image};
 use crate::store::record::{self, RECORD, Record};
 use crate::store::revision::{
-    Counts, NewRevisionNumber, OutlineName, PastRevision, Revision, RevisionId, SourceIdentity,
+    Counts, OutlineName, PastRevision, Revision, RevisionId, SourceIdentity,
 };
 use crate::store::revisions::{insert_blobs, record_catalog, revision_exists};
 use crate::store::sql::{self, seconds, signed, time, whole};
@@ -99,7 +99,7 @@ impl Store {
         mut finished: Finished,
         new: NewRevision<'_>,
     ) -> Result<Revision, StoreError> {
-        let dates = self.dates(&finished, new.catalog, None).await?;
+        let dates = self.dates(&finished, new.catalog).await?;
         // Beside each other: both wait for the disk.
         let (synced, outline) = tokio::join!(
             self.sync_blobs(new.blobs),
@@ -124,16 +124,16 @@ impl Store {
         .await
     }
 
-    /// Keeps a finished revision under a number of the fleet. It is complete on the
-    /// disk, and its catalog goes on with the one before until [`Store::serve`].
+    /// Keeps a finished revision under a number of the fleet, which dates it later. It is
+    /// complete on the disk, and its catalog goes on with the one before until
+    /// [`Store::serve`].
     pub async fn keep(
         &self,
         mut finished: Finished,
         new: NewRevision<'_>,
-        number: NewRevisionNumber,
+        id: RevisionId,
     ) -> Result<Revision, StoreError> {
-        let NewRevisionNumber { id, modified } = number;
-        let dates = self.dates(&finished, new.catalog, modified).await?;
+        let dates = self.dates(&finished, new.catalog).await?;
         self.sync_blobs(new.blobs).await?;
         self.keep_new_outline(&mut finished, new.digest).await?;
         let pending = Pending {
@@ -174,25 +174,18 @@ impl Store {
         Ok(kept.await?)
     }
 
-    /// The dates of a new revision of a catalog. Its fleet may have served a later one than
-    /// this store, under another configuration.
-    async fn dates(
-        &self,
-        finished: &Finished,
-        catalog: &CatalogName,
-        fleet: Option<SystemTime>,
-    ) -> Result<Dates, StoreError> {
+    /// The dates of a new revision of a catalog.
+    async fn dates(&self, finished: &Finished, catalog: &CatalogName) -> Result<Dates, StoreError> {
         let previous = self.current(catalog).await?;
-        let fleet = fleet.map(seconds);
         let now = seconds(SystemTime::now());
         // The same content keeps its date, whatever image it came in. Other
         // content gets a later date, also within the same second and when the
         // clock was set back: some clients compare nothing but the date.
         let own = previous.as_ref().map(|previous| seconds(previous.modified));
         let is_same = previous.is_some_and(|previous| previous.content == finished.content);
-        let modified = match own.max(fleet) {
+        let modified = match own {
             None => now,
-            Some(before) if is_same && own == Some(before) => before,
+            Some(before) if is_same => before,
             Some(before) => now.max(before.saturating_add(1)),
         };
         Ok(Dates {

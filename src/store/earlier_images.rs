@@ -156,6 +156,7 @@ mod tests {
 
     use super::*;
     use crate::answers::index::Index;
+    use crate::store::record;
     use crate::store::{CacheLimits, Counts, ImageBlob, ImageKind, NewRevision};
 
     async fn open(folder: &Path) -> Store {
@@ -325,17 +326,23 @@ mod tests {
         store.close().await;
     }
 
-    /// Fetched again, as they were damaged, or made anew for another version.
+    /// Fetched again, as they were damaged.
     #[tokio::test]
     async fn files_that_are_replaced_leave_the_image_of_the_revision() {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path()).await;
         let (revision, own) = commit_with(&store, "own").await;
-        let finished = store.write_revision().unwrap().finish(Index::default());
-        let dates = (revision.modified, 1);
+        let incoming = store.incoming().unwrap();
+        for entry in std::fs::read_dir(store.revision_folder(revision.id)).unwrap() {
+            let entry = entry.unwrap();
+            let file = entry.file_name().into_string().unwrap();
+            if file != record::IMAGE_RECORD {
+                let mut content = std::fs::File::open(entry.path()).unwrap();
+                incoming.write(&file, &mut content).unwrap();
+            }
+        }
         let name = name();
-        let adopted = store.adopt_built(finished.unwrap(), new(&name, SOURCE), revision.id, dates);
-        adopted.await.unwrap();
+        store.adopt(&name, revision.id, incoming).await.unwrap();
         assert_eq!(store.image(revision.id).await.unwrap(), Some(own));
         assert!(store.damaged_records(revision.id).await.unwrap().is_empty());
         let current = store.current(&name).await.unwrap().unwrap();

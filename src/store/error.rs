@@ -129,7 +129,7 @@ impl StoreError {
     }
 
     /// For `map_err` on serialising.
-    pub(super) fn encode(what: &'static str) -> impl FnOnce(serde_json::Error) -> Self {
+    pub(crate) fn encode(what: &'static str) -> impl FnOnce(serde_json::Error) -> Self {
         move |source| Self::Encode { what, source }
     }
 

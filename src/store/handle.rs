@@ -72,6 +72,11 @@ impl Store {
         self.revisions_folder()
     }
 
+    /// The data folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Why the data folder cannot be written, if it cannot.
     pub fn unwritable(&self) -> watch::Receiver<Option<Arc<str>>> {
         self.unwritable.subscribe()

@@ -4,38 +4,52 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::time::SystemTime;
 
 use sqlx::{Row as _, Sqlite, Transaction};
 use tempfile::TempDir;
 
 use crate::answers::index::FORMAT;
 use crate::name::CatalogName;
-use crate::store::commit::{Dates, NewRevision, Pending, insert_rows, make_current};
+use crate::store::commit::{insert_rows, make_current};
 use crate::store::disk::{DiskError, blocking, protect, sync_folder};
+use crate::store::groups::GROUPS;
 use crate::store::handle::INCOMING;
 use crate::store::images::{self, Image};
-use crate::store::record::{self, IMAGE_RECORD, RECORD, Record};
-use crate::store::revision_files::PIECES;
-use crate::store::sql::{self, seconds, whole};
+use crate::store::record::{self, RECORD, Record};
+use crate::store::revision_files::{INDEX, MESSAGES, PIECES, QUERIES};
+use crate::store::sql::{self, whole};
 use crate::store::summing::{Summed, Summing};
-use crate::store::writer::Finished;
 use crate::store::{
-    Damage, Encoding, NewRevisionNumber, Revision, RevisionId, Store, StoreError, earlier_images,
-    history,
+    Damage, Encoding, OutlineName, Revision, RevisionId, Store, StoreError, earlier_images, history,
 };
 use ::images::digest::Digest;
 
 /// The files of a revision that are being brought in. Dropped before it is adopted,
 /// it leaves nothing behind.
-pub(super) struct Incoming {
-    pub(super) folder: TempDir,
+pub struct Incoming {
+    folder: TempDir,
 }
 
+/// The files of a revision that replicas share, and whether they are compressed on their way.
+/// The lines travel as `all.zst`.
+pub const SHARED_FILES: [(&str, bool); 4] = [
+    (INDEX, true),
+    (MESSAGES, true),
+    (QUERIES, true),
+    (RECORD, true),
+];
+/// Files that only speed up the next revision.
+pub const OPTIONAL_FILES: [&str; 2] = [GROUPS, PIECES];
+
 impl Incoming {
+    /// The folder with the files.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Writes one file, whole or again. Its bytes come from `content`, and it is on the
     /// disk then.
-    pub(super) fn write(&self, name: &str, content: &mut impl io::Read) -> Result<(), DiskError> {
+    pub fn write(&self, name: &str, content: &mut impl io::Read) -> Result<(), DiskError> {
         let path = self.folder.path().join(name);
         let written = File::create(&path).and_then(|mut file| {
             io::copy(content, &mut file)?;
@@ -46,7 +60,7 @@ impl Incoming {
     }
 
     /// The length of a file by the record, which was written before; 0 without one.
-    pub(super) fn length_of(&self, name: &str) -> Result<u64, DiskError> {
+    pub fn length_of(&self, name: &str) -> Result<u64, DiskError> {
         let record = record::read::<Record<'static>>(&self.folder.path().join(RECORD))?;
         Ok(record.map_or(0, |record| {
             record.sums.get(name).map_or(0, |sum| sum.length)
@@ -56,7 +70,7 @@ impl Incoming {
 
 impl Store {
     /// A folder for the files of a revision.
-    pub(super) fn incoming(&self) -> Result<Incoming, StoreError> {
+    pub fn incoming(&self) -> Result<Incoming, StoreError> {
         let parent = self.revisions_folder();
         let folder = tempfile::Builder::new()
             .prefix(INCOMING)
@@ -71,7 +85,7 @@ impl Store {
     ///
     /// # Errors
     /// When the files do not fit their record, or cannot be kept.
-    pub(super) async fn adopt(
+    pub async fn adopt(
         &self,
         catalog: &CatalogName,
         id: RevisionId,
@@ -113,80 +127,40 @@ impl Store {
         .await
     }
 
-    /// Makes a revision of files that were made here of the lines of another version, under
-    /// its number and with its dates: those of the content, and of the commit in seconds.
-    /// Nobody is served it yet. One that has the number is replaced.
-    ///
-    /// # Errors
-    /// When it cannot be kept.
-    pub async fn adopt_built(
-        &self,
-        mut finished: Finished,
-        new: NewRevision<'_>,
-        id: RevisionId,
-        (modified, committed): (SystemTime, i64),
-    ) -> Result<(), StoreError> {
-        self.keep_new_outline(&mut finished, new.digest).await?;
-        let dates = Dates {
-            modified: seconds(modified),
-            committed,
-        };
-        let pending = Pending::new(finished, new, dates);
-        let store = self.clone();
-        whole(async move {
-            let mut transaction = store.begin().await?;
-            let Pending {
-                finished, record, ..
-            } = pending;
-            let image = replace_rows(&mut transaction, &record, id).await?;
-            store
-                .move_files(id, finished, record::encode(&record)?)
-                .await?;
-            if let Some(image) = &image {
-                store.write_image_record(id, image).await?;
-            }
-            let committed = transaction.commit().await;
-            committed.map_err(StoreError::sql("commit"))
-        })
-        .await
+    /// Sets the date of the content of a kept revision, in seconds since 1970: in a fleet, the
+    /// database dates it when it is published.
+    pub async fn set_modified(&self, id: RevisionId, modified: i64) -> Result<(), StoreError> {
+        let statement =
+            sqlx::query("UPDATE revisions SET modified = ?2 WHERE id = ?1 AND modified <> ?2");
+        let statement = statement.bind(id.0).bind(modified);
+        sql::execute(&self.pool, "date a revision", statement).await?;
+        Ok(())
     }
 
-    /// Makes a revision of the files of another one, under a number of the fleet and with a
-    /// later date. Nobody is served it yet.
+    /// A file of a revision, to share with other replicas.
     ///
     /// # Errors
-    /// When the other one is damaged, or a copy cannot be kept.
-    pub async fn keep_again(
+    /// When it cannot be opened.
+    pub fn map_shared(&self, id: RevisionId, name: &str) -> Result<bytes::Bytes, DiskError> {
+        let path = self.revision_folder(id).join(name);
+        self.map(id, name).map_err(DiskError::at("open", &path))
+    }
+
+    /// An outline as it is stored, if it is kept.
+    pub fn encoded_outline(&self, name: &OutlineName) -> Option<Vec<u8>> {
+        history::outline_bytes(&self.folder, name)
+    }
+
+    /// Keeps the outline of a revision whose record is among incoming files.
+    pub fn keep_incoming_outline(
         &self,
-        revision: &Revision,
-        number: NewRevisionNumber,
-    ) -> Result<Revision, StoreError> {
-        let (store, of) = (self.clone(), revision.clone());
-        let copying = tokio::task::spawn_blocking(move || {
-            let (from, incoming) = (store.revision_folder(of.id), store.incoming()?);
-            let failed = || DiskError::at("read", &from);
-            let record = record::read::<Record<'static>>(&from.join(RECORD))?;
-            let mut record = record.ok_or(StoreError::KnownDamage(of.id))?;
-            for entry in fs::read_dir(&from).map_err(failed())? {
-                let name = entry.map_err(failed())?.file_name();
-                let name = name.to_string_lossy();
-                if name != RECORD && name != IMAGE_RECORD {
-                    let mut file = File::open(from.join(&*name)).map_err(failed())?;
-                    incoming.write(&name, &mut file)?;
-                }
-            }
-            let before = number.modified.max(Some(of.modified)).map_or(0, seconds);
-            record.committed = seconds(SystemTime::now());
-            record.modified = record.committed.max(before.saturating_add(1));
-            record::write(incoming.folder.path(), RECORD, &record::encode(&record)?)?;
-            Ok::<_, StoreError>(incoming)
-        });
-        let folder = self.revision_folder(revision.id);
-        let stopped = |error| Err(DiskError::at("read", &folder)(io::Error::other(error)).into());
-        let incoming = copying.await.unwrap_or_else(stopped)?;
-        self.adopt(&revision.catalog, number.id, incoming).await?;
-        let kept = self.kept(&revision.catalog, number.id).await?;
-        kept.ok_or(StoreError::KnownDamage(number.id))
+        incoming: &Incoming,
+        bytes: &[u8],
+    ) -> Result<(), DiskError> {
+        let record = record::read::<Record<'static>>(&incoming.path().join(RECORD))?;
+        record.map_or(Ok(()), |record| {
+            history::keep_encoded_outline(&self.folder, &record.published().outline(), bytes)
+        })
     }
 
     /// Makes a revision that is on the disk its catalog's current one, with the image that

@@ -40,7 +40,6 @@ mod disk;
 mod earlier_images;
 mod encodings;
 mod error;
-pub mod fleet;
 mod forget;
 mod groups;
 mod handle;
@@ -85,14 +84,15 @@ pub use handle::Store;
 pub use history::{History, HistoryEntry, KeptHistory, MAX_CHANGES, RecordedChanges};
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, ImageSigner, Referrer};
 pub use import::Import;
+pub use keep::{Incoming, OPTIONAL_FILES, SHARED_FILES};
 pub use output::Output;
 pub use passes::{Outcome, Pass};
 pub use pieces::{Part, PieceKey, Pieces, Program, Record as PieceRecord};
+pub use record::RECORD;
 pub use revision::{
-    Counts, FileSum, NewRevisionNumber, OutlineName, PastRevision, Published, Revision, RevisionId,
-    SourceIdentity,
+    Counts, FileSum, OutlineName, PastRevision, Published, Revision, RevisionId, SourceIdentity,
 };
-pub use revision_files::{FILES, Files, PIECES};
+pub use revision_files::{FILES, Files, METAS, PIECES};
 pub use search::{Found, MAX_WORDS, Searcher};
 pub use segmenter::END as SEGMENTS_END;
 pub use segments::{KnownSegments, Segments};

@@ -19,7 +19,7 @@ use ::images::digest::Digest;
 use fbc::problem::Problem;
 
 /// The record of a revision, in its folder.
-pub(super) const RECORD: &str = "record.json";
+pub const RECORD: &str = "record.json";
 /// The record of its image, once it has one.
 pub(super) const IMAGE_RECORD: &str = "image-record.json";
 /// The length of the first line, which has the CRC-32 of the others.
@@ -94,12 +94,6 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, DiskEr
         tracing::warn!(path = %path.display(), %error, "the record is damaged and is not used");
     }
     Ok(record.ok())
-}
-
-/// A record that is no file. `None` when it is damaged, or of a version that this one cannot
-/// read.
-pub(super) fn parse<T: DeserializeOwned>(content: Vec<u8>) -> Option<T> {
-    serde_json::from_slice(&checked(content)?).ok()
 }
 
 /// Whether a record exists and is not damaged.

@@ -22,6 +22,16 @@ pub struct RevisionId(pub(super) i64);
 const NUMBERS_END: i64 = 1 << 53;
 
 impl RevisionId {
+    /// The revision with a number, which a fleet has assigned.
+    pub const fn from_number(number: i64) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub fn number(self) -> i64 {
+        self.0
+    }
+
     /// Whether a store may have assigned this number.
     pub fn is_sound(self) -> bool {
         (1..NUMBERS_END).contains(&self.0)
@@ -113,15 +123,6 @@ pub struct PastRevision {
     /// What it was.
     #[serde(flatten)]
     pub published: Published,
-}
-
-/// A number for a new revision of a fleet, and the date of the one before.
-#[derive(Clone, Copy, Debug)]
-pub struct NewRevisionNumber {
-    /// The number.
-    pub id: RevisionId,
-    /// The latest date of what the fleet has served of the catalog, under any configuration.
-    pub modified: Option<SystemTime>,
 }
 
 /// Length and sum that a file of a revision must have.

@@ -7,7 +7,8 @@ use crate::store::record::{IMAGE_RECORD, RECORD};
 use crate::store::revision::Revision;
 use crate::store::{Damage, Store, StoreError};
 
-pub(super) const METAS: &str = "metas.jsonl";
+/// The canonical lines of a catalog.
+pub const METAS: &str = "metas.jsonl";
 pub(super) const MESSAGES: &str = "messages.pb";
 pub(super) const QUERIES: &str = "queries.jsonl";
 pub(super) const INDEX: &str = "index.bin";

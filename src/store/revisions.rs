@@ -112,6 +112,12 @@ impl Store {
         self.remove_replaced(&kept.catalog, others).await
     }
 
+    /// Removes a kept revision that was not published.
+    pub async fn discard(&self, revision: &Revision) -> Result<(), StoreError> {
+        self.remove_replaced(&revision.catalog, vec![revision.id])
+            .await
+    }
+
     async fn others(&self, kept: &Revision) -> Result<Vec<RevisionId>, StoreError> {
         let query = sqlx::query("SELECT id FROM revisions WHERE catalog = ? AND id <> ?");
         let query = query.bind(kept.catalog.as_str()).bind(kept.id.0);

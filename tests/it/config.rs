@@ -367,7 +367,7 @@ fn a_curated_catalog_differs_with_the_settings_that_change_its_sources() {
     };
     let origins = |config: &Config| -> Vec<String> {
         let catalogs = config.catalogs.iter();
-        catalogs.map(CatalogConfig::track_origin).collect()
+        catalogs.map(CatalogConfig::track_identity).collect()
     };
     let first = "source = 'quay.io/a/b:v1'";
     let before = origins(&config(first, "source = 'quay.io/b/b:v1'"));

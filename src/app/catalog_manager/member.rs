@@ -62,8 +62,7 @@ impl Member {
     ) -> Self {
         let old = std::mem::replace(&mut self.config, config.clone());
         let followed = config.followed();
-        let same = old.followed() == followed && old.image_options() == config.image_options();
-        if !same || context_changed {
+        if old.followed() != followed || context_changed {
             self.end_work().await;
             if old.source != config.source {
                 log_new_source(config, &old.source);
@@ -106,7 +105,7 @@ impl Member {
         let tasks = Tasks::new(
             shared,
             context,
-            (followed, self.config.image_options()),
+            followed,
             (publisher.clone(), self.image_publisher.clone()),
         );
         let mut work = vec![tasks.scrub()];
@@ -178,7 +177,7 @@ fn log_new_source(config: &CatalogConfig, old: &Source) {
             if old.request != new.request {
                 tracing::info!(%catalog, source = to, "the catalog has a new selection");
             }
-            if old.track_origins != new.track_origins {
+            if old.track_identities != new.track_identities {
                 tracing::info!(
                     %catalog, source = to,
                     "a source of the curated catalog has a new configuration"

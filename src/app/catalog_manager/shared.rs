@@ -4,7 +4,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ingest::{Membership, Restarted};
+use crate::fleet::Replica;
+use crate::ingest::Restarted;
 use crate::name::CatalogName;
 use crate::serve::access::Access;
 use crate::serve::grpc;
@@ -37,11 +38,11 @@ pub(in crate::app) struct Shared {
 
 impl Shared {
     /// Spawns a task of a catalog that the shutdown waits for. It is started again when it
-    /// panics, which a fleet is told.
+    /// panics, which a replica reports.
     pub(super) fn spawn_tracked<F>(
         &self,
         task: &'static str,
-        (catalog, membership): (CatalogName, Option<Membership>),
+        (catalog, replica): (CatalogName, Option<Replica>),
         mut work: impl FnMut(CancellationToken) -> F + Send + 'static,
     ) -> Task
     where
@@ -53,7 +54,7 @@ impl Shared {
             let restarted = Restarted {
                 task,
                 catalog: Some(&catalog),
-                membership: membership.as_ref(),
+                replica: replica.as_ref(),
                 stop: &stopping,
             };
             restarted.run(|| work(stopping.clone())).await;

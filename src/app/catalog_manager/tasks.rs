@@ -1,7 +1,8 @@
 //! The tasks that work for one catalog. Each is started again when it panics.
 
 use crate::app::catalog_manager::shared::{Shared, Task};
-use crate::ingest::{self, Followed, ImageOptions, PassContext, Track};
+use crate::fleet::Track;
+use crate::ingest::{self, Followed, PassContext};
 use crate::snapshot::{ImagePublisher, Publisher};
 
 /// The parts that the tasks of a catalog have in common.
@@ -14,10 +15,9 @@ pub(super) struct Tasks<'a> {
 struct Parts {
     context: PassContext,
     followed: Followed,
-    options: ImageOptions,
     publisher: Publisher,
     images: ImagePublisher,
-    track: Option<Track>,
+    track: Track,
 }
 
 impl<'a> Tasks<'a> {
@@ -25,17 +25,14 @@ impl<'a> Tasks<'a> {
     pub(super) fn new(
         shared: &'a Shared,
         context: &PassContext,
-        (followed, options): (Followed, ImageOptions),
+        followed: Followed,
         (publisher, images): (Publisher, ImagePublisher),
     ) -> Self {
-        let membership = context.membership.as_ref();
-        let seen = publisher.snapshot();
-        let seen = seen.map(|snapshot| snapshot.revision().id);
-        let track = membership.map(|membership| membership.open(&followed, &options, seen));
+        let identity = ingest::track_identity(&followed);
+        let track = context.coordinator.open(&followed.name, &identity);
         let parts = Parts {
             context: context.clone(),
             followed,
-            options,
             publisher,
             images,
             track,
@@ -45,7 +42,7 @@ impl<'a> Tasks<'a> {
 
     /// Whether the catalog is one of a fleet.
     pub(super) fn is_of_fleet(&self) -> bool {
-        self.parts.track.is_some()
+        self.parts.track.shared().is_some()
     }
 
     /// Verifies the stored files.
@@ -57,7 +54,6 @@ impl<'a> Tasks<'a> {
                 publisher,
                 images,
                 track,
-                ..
             } = parts;
             ingest::scrub(context, followed, publisher, images, track, stop)
         })
@@ -69,13 +65,11 @@ impl<'a> Tasks<'a> {
             let Parts {
                 context,
                 followed,
-                options,
                 publisher,
                 images,
                 track,
-                ..
             } = parts;
-            ingest::keep_image(context, followed, options, publisher, images, track, stop)
+            ingest::keep_image(context, followed, publisher, images, track, stop)
         })
     }
 
@@ -92,13 +86,12 @@ impl<'a> Tasks<'a> {
         })
     }
 
-    /// Receives what a fleet publishes, if there is one.
+    /// Shows what a fleet publishes, if there is one.
     pub(super) fn receive(&self) -> Option<Task> {
-        let track = self.parts.track.clone()?;
+        let track = self.parts.track.shared()?.clone();
         Some(self.spawn("receive", move |parts, stop| {
-            let (context, followed) = (parts.context, parts.followed);
             let (publisher, images) = (parts.publisher, parts.images);
-            ingest::receive(context, followed, track.clone(), publisher, images, stop)
+            ingest::receive(parts.context, track.clone(), publisher, images, stop)
         }))
     }
 
@@ -111,8 +104,8 @@ impl<'a> Tasks<'a> {
         F: Future<Output = ()> + Send + 'static,
     {
         let parts = self.parts.clone();
-        let (name, membership) = (&parts.followed.name, parts.context.membership.as_ref());
-        let place = (name.clone(), membership.cloned());
+        let replica = parts.context.coordinator.replica().cloned();
+        let place = (parts.followed.name.clone(), replica);
         let start = move |stop| work(parts.clone(), stop);
         self.shared.spawn_tracked(task, place, start)
     }

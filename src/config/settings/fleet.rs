@@ -8,8 +8,8 @@ use serde::Deserialize;
 use crate::config::error::ConfigError;
 use crate::config::layer::layer;
 use crate::config::value::{Timeout, ValueError, deserialized_from_text};
+use crate::fleet::{self, Database};
 use crate::objects::{self, CredentialSource, Location, Store};
-use crate::store::fleet::{self, Database};
 
 /// The shortest `stale`: some missed beats are no reason to move clients.
 const SHORTEST_STALE: Duration = Duration::from_secs(30);

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::fleet::FleetError;
 use crate::ingest::archive::metadata::FORMAT;
 use crate::ingest::error::PassError;
 use crate::name::{CatalogName, NameError};
-use crate::store::fleet::FleetError;
 use crate::store::{DiskError, RevisionId, StoreError};
 use ::images::digest::Digest;
 

@@ -8,9 +8,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use futures_util::future::join_all;
 use tempfile::TempDir;
 
+use crate::fleet::{
+    FileLimit, Fleet, Generation, Known, Object, Publication, TrackId, Visit, encode,
+};
 use crate::ingest::archive::error::ArchiveError;
 use crate::ingest::archive::fleet_folder::{fetch, workspace};
 use crate::ingest::archive::gather::Export;
@@ -19,26 +21,24 @@ use crate::ingest::archive::metadata::Metadata;
 use crate::ingest::archive::progress::Progress;
 use crate::ingest::archive::scan::read_metadata;
 use crate::ingest::archive::write::Exported;
-use crate::ingest::fleet::{Visit, encode};
 use crate::ingest::followed::has_origin_of;
 use crate::ingest::source::Source;
 use crate::name::CatalogName;
-use crate::store::fleet::{
-    FileLimit, Fleet, FleetError, Generation, Lease, Publication, Shared, TrackId,
-};
 use crate::store::{
-    CacheLimits, DiskError, HistoryEntry, Image, PastRevision, Revision, RevisionId, Store,
-    StoreError,
+    CacheLimits, DiskError, HistoryEntry, PastRevision, RevisionId, Store, StoreError,
 };
 use ::images::layers::Limits;
+
+/// A command has no revisions whose numbers the database may have lost.
+const NONE: RevisionId = RevisionId::from_number(0);
 
 /// A catalog as the configuration of a fleet has it.
 #[derive(Clone, Debug)]
 pub struct FleetCatalog {
     /// Its source.
     pub source: Source,
-    /// Identifies its configuration, as [`track_origin`](crate::ingest::track_origin).
-    pub origin: String,
+    /// Identifies its configuration, as [`track_identity`](crate::ingest::track_identity).
+    pub identity: String,
 }
 
 /// An import into a fleet.
@@ -103,7 +103,7 @@ pub async fn export_of_fleet(
 }
 
 /// Imports the catalogs of an archive into a fleet, all of them or none. Its replicas go
-/// on meanwhile, and all turn to them at once.
+/// on meanwhile, and show them once they have fetched them.
 pub async fn import_into_fleet(
     fleet: &Fleet,
     requested: &FleetImport<'_>,
@@ -120,17 +120,18 @@ pub async fn import_into_fleet(
         reading.await.map_err(failed)??
     };
     check_catalogs(requested, &metadata)?;
-    let mut tracks = BTreeMap::new();
-    for carried in &metadata.catalogs {
-        if let Some(configured) = requested.catalogs.get(&carried.catalog) {
-            let track = fleet.track(&carried.catalog, &configured.origin);
-            tracks.insert(track.await?, carried.catalog.clone());
-        }
-    }
+    let configured = metadata.catalogs.iter().filter_map(|carried| {
+        let configured = requested.catalogs.get(&carried.catalog)?;
+        Some((carried.catalog.clone(), configured.identity.clone()))
+    });
+    let configured: Vec<_> = configured.collect();
+    let names = configured.iter().map(|(name, _)| name.clone());
+    let names: Vec<CatalogName> = names.collect();
+    let tracks = fleet.tracks(configured).await?;
     let work = FleetWork {
         fleet,
         requested,
-        tracks,
+        tracks: tracks.into_iter().zip(names).collect(),
         progress,
     };
     // Boxed: their states are large.
@@ -138,14 +139,7 @@ pub async fn import_into_fleet(
     if compared.new_catalogs().next().is_none() {
         return Ok(compared.imported);
     }
-    let visit = Visit::begin(fleet).await?;
-    let imported = Box::pin(work.take_over(&visit, compared)).await;
-    let left = visit.end().await;
-    let imported = imported?;
-    if let Err(error) = left {
-        tracing::warn!(%error, "cannot leave the fleet: the others notice within seconds");
-    }
-    Ok(imported)
+    Box::pin(work.take_over(compared)).await
 }
 
 /// Refuses catalogs that no replica would serve.
@@ -191,16 +185,6 @@ impl Compared {
     }
 }
 
-/// A revision whose files are in the bucket.
-struct Ready {
-    lease: Lease,
-    revision: Revision,
-    files: Shared,
-    image: Option<(Image, Shared)>,
-    past: Vec<PastRevision>,
-    outlines: Shared,
-}
-
 impl FleetWork<'_> {
     /// Imports the archive into a folder that has what the fleet serves.
     async fn compare(&self) -> Result<Compared, ArchiveError> {
@@ -231,48 +215,33 @@ impl FleetWork<'_> {
 
     /// What the fleet serves of the catalogs.
     async fn served(&self) -> Result<Vec<(CatalogName, Generation)>, ArchiveError> {
-        let ids: Vec<TrackId> = self.tracks.keys().copied().collect();
-        let generations = self.fleet.generations(&ids).await?;
-        let turned = generations.into_iter().filter(|one| one.flips.is_some());
-        let named = turned.filter_map(|one| Some((self.tracks.get(&one.id.track)?.clone(), one)));
+        let newest = self
+            .fleet
+            .newest(self.tracks.keys().copied().collect())
+            .await?;
+        let named = newest.into_iter();
+        let named = named.filter_map(|one| Some((self.tracks.get(&one.track)?.clone(), one)));
         Ok(named.collect())
     }
 
-    /// Takes the leases of the catalogs with something new, and publishes it.
-    async fn take_over(
-        &self,
-        visit: &Visit,
-        mut compared: Compared,
-    ) -> Result<Vec<Imported>, ArchiveError> {
-        let mut leases: BTreeMap<CatalogName, Lease> = BTreeMap::new();
-        loop {
-            let new: Vec<&CatalogName> = compared.new_catalogs().collect();
-            let wanted = self
-                .tracks
-                .iter()
-                .filter(|(_, catalog)| new.contains(catalog) && !leases.contains_key(*catalog));
-            let wanted: Vec<TrackId> = wanted.map(|(track, _)| *track).collect();
-            let seized = visit.seize(&wanted).await?;
-            if seized.is_empty() {
-                break;
-            }
-            let of_name = |lease: Lease| Some((self.tracks.get(&lease.track)?.clone(), lease));
-            leases.extend(seized.into_iter().filter_map(of_name));
-            // From here on nobody else publishes these: the comparison stays true.
-            let served = self.served().await?;
-            let held = |served: &[(CatalogName, Generation)]| {
-                let held = served.iter().filter(|(name, _)| leases.contains_key(name));
-                held.map(|(_, one)| (one.id, one.revision))
-                    .collect::<Vec<_>>()
-            };
-            if held(&served) == held(&compared.served) {
-                break;
-            }
+    /// Locks the catalogs with something new, and publishes it.
+    async fn take_over(&self, mut compared: Compared) -> Result<Vec<Imported>, ArchiveError> {
+        let is_new = |catalog: &CatalogName| compared.new_catalogs().any(|new| new == catalog);
+        let new = self.tracks.iter().filter(|(_, catalog)| is_new(catalog));
+        let new: Vec<TrackId> = new.map(|(track, _)| *track).collect();
+        self.progress.at("waiting", 0, 0)?;
+        let visit = self.progress.unless_stopped(self.fleet.visit(&new)).await?;
+        // From here on nobody else publishes these: the comparison stays true.
+        let numbers = |served: &[(CatalogName, Generation)]| {
+            let served = served.iter().filter(|(_, one)| new.contains(&one.track));
+            served.map(|(_, one)| one.number).collect::<Vec<_>>()
+        };
+        if numbers(&self.served().await?) != numbers(&compared.served) {
             compared = self.compare().await?;
         }
         let store = Store::open_with(compared.folder.path(), CacheLimits::NOTHING).await?;
         let (served, imported) = (&compared.served, &mut compared.imported);
-        let published = self.publish(&store, visit, &leases, served, imported).await;
+        let published = self.publish(&store, &visit, &new, served, imported).await;
         store.close().await;
         published.map(|()| compared.imported)
     }
@@ -282,94 +251,61 @@ impl FleetWork<'_> {
         &self,
         store: &Store,
         visit: &Visit,
-        leases: &BTreeMap<CatalogName, Lease>,
+        locked: &[TrackId],
         served: &[(CatalogName, Generation)],
         imported: &mut [Imported],
     ) -> Result<(), ArchiveError> {
-        let is_new = |one: &&mut Imported| one.outcome == ImportOutcome::Taken;
-        let mut new: Vec<&mut Imported> = imported.iter_mut().filter(is_new).collect();
-        if new.is_empty() {
-            return Ok(());
-        }
-        let mut ready = Vec::with_capacity(new.len());
-        for one in &new {
+        let _uploading = visit.begin_upload().await?;
+        let mut publications = Vec::new();
+        for one in imported {
+            let track = self
+                .tracks
+                .iter()
+                .find(|(_, catalog)| **catalog == one.catalog);
+            let track = track
+                .map(|(track, _)| *track)
+                .filter(|track| locked.contains(track));
+            let (Some(track), ImportOutcome::Taken) = (track, one.outcome) else {
+                continue;
+            };
             let mut served = served.iter();
             let served = served.find(|(catalog, _)| *catalog == one.catalog);
             let known = served.map(|(_, generation)| generation.revision);
-            ready.push(self.share(store, leases, one, known).await?);
+            let publication = self.share(store, track, one, known).await?;
+            one.revision = publication.revision;
+            publications.push(publication);
         }
-        let wanted = new.iter().zip(&ready).map(|(one, ready)| {
-            let past = ready.past.iter().map(|past| past.id);
-            past.chain([one.there]).collect()
-        });
-        let wanted: Vec<Vec<_>> = wanted.collect();
-        let claimed = self.fleet.claim_revisions(&wanted).await?;
-        for ((one, ready), mut numbers) in new.iter_mut().zip(&mut ready).zip(claimed) {
-            if let Some(number) = numbers.pop() {
-                one.revision = number;
-                ready.revision.id = number;
-            }
-            for (past, number) in ready.past.iter_mut().zip(numbers) {
-                past.id = number;
-            }
+        if !publications.is_empty() {
+            visit.publish(publications).await?;
         }
-        let publications = ready.iter().map(|ready| Publication {
-            lease: ready.lease,
-            revision: &ready.revision,
-            // The sources in the archive are not those of the fleet.
-            sources: &[],
-            files: &ready.files,
-            image: ready.image.as_ref().map(|(image, parts)| (image, parts)),
-            past: Some((&ready.past, &ready.outlines)),
-            resolved: None,
-            untold: true,
-        });
-        let publications: Vec<_> = publications.collect();
-        let ids = self.fleet.prepare_revisions(&publications).await?;
-        // Side by side: each waits for all replicas.
-        let is_stopped = || self.progress.at("waiting", 0, 0).is_err();
-        let turns = ready.iter().zip(ids);
-        let turns = turns.map(|(ready, id)| visit.turn(ready.lease, id, is_stopped));
-        // All of them, as each is announced: the first failure keeps no other waiting.
-        let turned = join_all(turns).await;
-        Ok(turned.into_iter().collect::<Result<(), _>>()?)
+        Ok(())
     }
 
     /// Puts a revision of the folder into the bucket, with the history after the `known` one.
     async fn share(
         &self,
         store: &Store,
-        leases: &BTreeMap<CatalogName, Lease>,
+        track: TrackId,
         imported: &Imported,
         known: Option<RevisionId>,
-    ) -> Result<Ready, ArchiveError> {
+    ) -> Result<Publication, ArchiveError> {
         let catalog = &imported.catalog;
-        // The archive was replaced since its metadata were read.
-        let lease = leases
-            .get(catalog)
-            .ok_or_else(|| ArchiveError::NotConfigured {
-                catalog: catalog.clone(),
-            })?;
-        let find = || async {
-            let kept = store.kept(catalog, imported.revision).await?;
-            kept.ok_or(StoreError::KnownDamage(imported.revision))
-        };
-        let failed = |source| ArchiveError::Pass {
-            catalog: catalog.clone(),
-            source: Box::new(source),
-        };
-        encode(store, &find().await?, None).await.map_err(failed)?;
-        // With the sums of its encodings.
-        let revision = find().await?;
+        let kept = store.kept(catalog, imported.revision).await?;
+        let kept = kept.ok_or(StoreError::KnownDamage(imported.revision))?;
+        let revision = encode(store, &kept, None).await?;
         self.progress.at("uploading", 0, 0)?;
-        let limit = Some(FileLimit::of(&self.requested.limits));
-        let files = || self.fleet.share_revision(store, limit, &revision);
-        let files = self.upload(files).await?;
+        let limit = FileLimit::of(&self.requested.limits);
+        // No replica has the bytes of an archive, so nothing is taken for known.
+        let known_objects = Known::new();
+        let files = self
+            .fleet
+            .upload_revision(store, limit, &revision, &known_objects);
+        let files = self.progress.unless_stopped(files).await?;
         let image = match store.image(revision.id).await? {
             Some(image) => {
                 let of = (revision.id, &image);
-                let parts = || self.fleet.share_image(store, limit, of);
-                let parts = self.upload(parts).await?;
+                let parts = self.fleet.upload_image(store, limit, of, &known_objects);
+                let parts = self.progress.unless_stopped(parts).await?;
                 Some((image, parts))
             }
             None => None,
@@ -378,34 +314,25 @@ impl FleetWork<'_> {
         entries.reverse();
         let past = entries.iter().map(HistoryEntry::past);
         let past = past.filter(|past| Some(past.id) > known && past.id < revision.id);
-        let past: Vec<_> = past.collect();
-        let names = past.iter().map(|past| past.published.outline());
-        let names: Vec<_> = names.collect();
-        let outlines = || self.fleet.share_outlines(store, names.clone());
-        let outlines = self.upload(outlines).await?;
-        Ok(Ready {
-            lease: *lease,
-            revision,
+        let mut numbered: Vec<(PastRevision, Option<Object>)> = Vec::new();
+        for mut one in past {
+            let outline = self.fleet.upload_outline(store, one.published.outline());
+            let outline = self.progress.unless_stopped(outline).await?;
+            // The numbers of the fleet are one sequence, and replicas go on from theirs.
+            one.id = self.fleet.next_revision(NONE).await?;
+            numbered.push((one, outline));
+        }
+        Ok(Publication {
+            track,
+            catalog: catalog.clone(),
+            revision: self.fleet.next_revision(NONE).await?,
+            content: revision.content.to_string(),
+            published: serde_json::to_string(&revision.published())
+                .map_err(StoreError::encode("a revision"))?,
             files,
             image,
-            past,
-            outlines,
+            past: numbered,
+            resolved: None,
         })
-    }
-
-    /// Puts objects into the bucket, and looks for those that the database lists already: the
-    /// bucket may have lost them, and no replica has the bytes of an archive.
-    async fn upload<F: Future<Output = Result<Shared, FleetError>>>(
-        &self,
-        share: impl Fn() -> F,
-    ) -> Result<Shared, ArchiveError> {
-        let uploading = async {
-            let shared = share().await?;
-            if self.fleet.note_lost(&shared).await? {
-                return share().await;
-            }
-            Ok::<_, FleetError>(shared)
-        };
-        self.progress.unless_stopped(uploading).await
     }
 }

@@ -4,12 +4,11 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
+use crate::fleet::{FileLimit, Fleet, Generation, Reader};
 use crate::ingest::archive::error::ArchiveError;
 use crate::ingest::archive::metadata::MAX_HISTORY;
 use crate::ingest::archive::progress::Progress;
-use crate::ingest::fleet::fetch_or_build;
 use crate::name::CatalogName;
-use crate::store::fleet::{FileLimit, Fleet, Generation};
 use crate::store::{CacheLimits, DiskError, Store};
 use ::images::layers::Limits;
 
@@ -23,6 +22,7 @@ pub(super) async fn fetch(
     progress: &Progress,
 ) -> Result<Vec<ArchiveError>, ArchiveError> {
     let store = Store::open_with(folder, CacheLimits::NOTHING).await?;
+    let reader = Reader::new(fleet);
     let fetching = async {
         let mut lost = Vec::new();
         for (catalog, generation) in served {
@@ -32,12 +32,12 @@ pub(super) async fn fetch(
                 cause,
             };
             let (limit, of) = (FileLimit::of(limits), (catalog, generation));
-            let fetched = fetch_or_build(fleet, (&store, None), limit, of, false).await;
+            let fetched = reader.fetch(&store, limit, of, false).await;
             let fetched = match fetched {
                 Ok(fetched) => fetched,
                 Err(error) if error.is_lost() => {
                     let after = generation.revision.next();
-                    let history = fleet.fetch_history(&store, catalog, after, MAX_HISTORY);
+                    let history = reader.fetch_history(&store, catalog, after, MAX_HISTORY);
                     history.await?;
                     lost.push(failed(error));
                     continue;
@@ -45,7 +45,7 @@ pub(super) async fn fetch(
                 Err(error) => return Err(failed(error)),
             };
             let revision = &fetched.revision;
-            let history = fleet.fetch_history(&store, catalog, revision.id, MAX_HISTORY);
+            let history = reader.fetch_history(&store, catalog, revision.id, MAX_HISTORY);
             history.await?;
             store.serve(revision).await?;
             let own_image = fetched.image.filter(|image| image.revision == revision.id);

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use crate::answers::index::SearchRow;
+use crate::fleet;
 use crate::ingest::archive::error::ArchiveError;
 use crate::ingest::archive::metadata::{BLOBS, CarriedRevision, MAX_OUTLINE, Metadata};
 use crate::ingest::archive::progress::Progress;
@@ -70,7 +71,7 @@ pub async fn import(
         blocking(move || scan(&archive, Depth::Whole, &progress)).await?
     };
     let store = Store::open_with(data, CacheLimits::NOTHING).await?;
-    if store.owner().is_some() {
+    if fleet::owner(&store).is_some() {
         store.close().await;
         let path = data.to_owned();
         return Err(ArchiveError::Replica { path });

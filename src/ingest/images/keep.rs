@@ -8,17 +8,16 @@ use metrics::{counter, histogram};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::fleet::{FileLimit, Permit, Track};
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError, Stage};
-use crate::ingest::fleet::{Track, share_image};
 use crate::ingest::followed::{Followed, has_origin_of};
 use crate::ingest::images::make::{make_slim, signing, tags};
 use crate::ingest::images::mirror;
-use crate::ingest::images::options::{ImageOptions, Mirror};
+use crate::ingest::images::options::Mirror;
 use crate::ingest::retry::{retry, sleep};
 use crate::ingest::stages::{StageTracker, blocking};
 use crate::snapshot::{Image, ImagePublisher, Publisher, Snapshot};
-use crate::store::fleet::Lease;
 use crate::store::{self, BlobPin, ImageKind, RevisionId, Store, StoreError};
 
 /// The longest time to make an image.
@@ -31,10 +30,9 @@ const POLLS: u32 = 6;
 pub async fn keep_image(
     context: PassContext,
     followed: Followed,
-    options: ImageOptions,
     catalog: Publisher,
     publisher: ImagePublisher,
-    track: Option<Track>,
+    track: Track,
     stop: CancellationToken,
 ) {
     let span = tracing::info_span!("image", catalog = %followed.name);
@@ -45,30 +43,27 @@ pub async fn keep_image(
         // The time of the next look for signatures.
         let mut due = None;
         loop {
-            let lease = match &track {
-                None => None,
-                Some(track) => tokio::select! {
-                    lease = track.until_held(|_| ()) => Some(lease),
-                    () = stop.cancelled() => break,
-                },
+            let permit = tokio::select! {
+                permit = track.permit() => permit,
+                () = stop.cancelled() => break,
             };
-            let holding = track.as_ref().zip(lease);
             publications.borrow_and_update();
             retry_now.mark_unchanged();
             let mut wait = None;
             if let Some(snapshot) = catalog.snapshot() {
-                if track.is_none() && publisher.image().is_none() {
+                if track.shared().is_none() && publisher.image().is_none() {
                     // The start has not read a revision of another version.
                     restore(&context.store, &followed, &snapshot, &publisher).await;
                 }
                 let look = due.is_none_or(|due| due <= Instant::now());
-                let keeping = keep(
-                    &context, &followed, &options, &publisher, &snapshot, look, holding,
-                );
+                let Some(_work) = permit.begin() else {
+                    continue;
+                };
+                let keeping = keep(&context, &followed, &publisher, &snapshot, look, &permit);
                 let kept = tokio::select! {
                     kept = keeping => kept,
-                    () = lost(holding) => {
-                        // The next holder tells.
+                    () = permit.revoked() => {
+                        // The next holder reports it.
                         note(&catalog, &publisher, None);
                         continue;
                     }
@@ -82,7 +77,7 @@ pub async fn keep_image(
                             let poll = followed.poll.map(|poll| poll.saturating_mul(POLLS));
                             due = poll.map(|poll| Instant::now() + poll);
                         }
-                        if options.mirror == Mirror::Full {
+                        if followed.image.mirror == Mirror::Full {
                             wait = due.map(|due| due.saturating_duration_since(Instant::now()));
                         }
                     }
@@ -107,7 +102,7 @@ pub async fn keep_image(
                 changed = publications.changed() => if changed.is_err() { break },
                 () = sleep(wait) => {}
                 () = publisher.rebuild.notified() => {}
-                () = lost(holding) => note(&catalog, &publisher, None),
+                () = permit.ended() => note(&catalog, &publisher, None),
                 Ok(()) = retry_now.changed(), if failures > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
@@ -128,14 +123,6 @@ fn note(catalog: &Publisher, publisher: &ImagePublisher, error: Option<String>) 
             status.image_error = error;
             status.image_left_out = left_out;
         });
-    }
-}
-
-/// Waits until another replica may keep the image; outside of a fleet for ever.
-async fn lost(holding: Option<(&Track, Lease)>) {
-    match holding {
-        Some((track, lease)) => track.lost(lease).await,
-        None => std::future::pending().await,
     }
 }
 
@@ -194,17 +181,16 @@ async fn stored(
 async fn keep(
     context: &PassContext,
     followed: &Followed,
-    options: &ImageOptions,
     publisher: &ImagePublisher,
     snapshot: &Arc<Snapshot>,
     look: bool,
-    holding: Option<(&Track, Lease)>,
+    permit: &Permit,
 ) -> Result<bool, PassError> {
     let tags = tags(&followed.source);
     let id = snapshot.revision().id;
-    let mirror = options.mirror;
+    let mirror = followed.image.mirror;
     let (wanted, signing) = match mirror {
-        Mirror::Slim => (ImageKind::Slim, signing(context, options)),
+        Mirror::Slim => (ImageKind::Slim, signing(context, &followed.image)),
         Mirror::Full => (ImageKind::Full, None),
     };
     // Without a key, signatures of an import stay.
@@ -246,9 +232,11 @@ async fn keep(
         );
     }
     let store = &context.store;
-    if let Some(holding) = holding {
+    if !matches!(permit, Permit::Alone) {
         // All replicas get it, this one too.
-        if share_image(context, holding, id, &record).await? {
+        let limit = FileLimit::of(&context.limits);
+        let shared = permit.publish_image(limit, id, &record).await;
+        if shared.map_err(PassError::at(Stage::Share))? {
             histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
         } else {
             release(store, pins).await?;

@@ -12,7 +12,7 @@ pub enum Mirror {
 }
 
 /// How the image of a catalog is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageOptions {
     /// Its kind.
     pub mirror: Mirror,

@@ -41,7 +41,7 @@ pub fn router(reported: Reported, url: Option<&str>) -> Router {
 /// files is told and changes nothing, and so are failures of the cluster. Only without
 /// the first list of the cluster's catalogs it is not ready: it would replace one that
 /// has them. Catalogs that a reload adds later do not change it either. A replica of a
-/// fleet is not ready while it lags behind the others.
+/// fleet is not ready before its database has answered, unless it has something stored.
 async fn ready(State(admin): State<Reported>) -> Response {
     if admin.catalogs.are_ready() {
         let is_serving = || {

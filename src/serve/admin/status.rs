@@ -229,7 +229,7 @@ impl FleetDocument {
             objects: status.objects,
             replicas: status.replicas,
             follows: names(status.follows),
-            behind: names(status.behind),
+            behind: names(status.waits.keys().cloned().collect()),
             waits: (status.waits.into_iter())
                 .map(|(name, reason)| (name.to_string(), reason))
                 .collect(),

@@ -76,14 +76,12 @@ async fn respond_to(
         let response = respond(&selection, &request, ranges, Comparing::All);
         response.map(|response| (selection, response))
     });
-    match responding.await {
-        Ok(Ok(responded)) => Ok(responded),
-        // A panic has been logged. Nothing else is an error: all may be compared.
-        Ok(Err(_)) | Err(_) => {
-            let status = StatusCode::INTERNAL_SERVER_ERROR;
-            Err(HttpRejection::Text(status, "the catalog could not be read"))
-        }
+    if let Ok(Ok(responded)) = responding.await {
+        return Ok(responded);
     }
+    // A panic has been logged. Nothing else is an error: all may be compared.
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    Err(HttpRejection::Text(status, "the catalog could not be read"))
 }
 
 /// Sends no answer that may lack bytes, because a stored file was found damaged meanwhile.

@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use crate::serve::fields::{byte_range, byte_ranges, content_range, header, none_match};
 use crate::serve::net::body::Slices;
 use crate::serve::oci::rejection::OciRejection;
+use crate::snapshot::RemotePart;
 use ::images::digest::Digest;
 
 /// The header with the digest of the content.
@@ -72,6 +73,24 @@ impl Content<'_> {
         };
         Ok((status, headers, body).into_response())
     }
+}
+
+/// The response with a part of an image that is elsewhere.
+pub(super) fn remote(digest: Digest, part: RemotePart, method: &Method) -> Response {
+    let media_type = part.media_type;
+    let media_type = media_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, header(media_type));
+    headers.insert(DIGEST, header(digest.to_string()));
+    headers.insert(ETAG, header(format!("\"{digest}\"")));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(IMMUTABLE));
+    headers.insert(CONTENT_LENGTH, part.size.into());
+    let body = if *method == Method::HEAD {
+        Body::empty()
+    } else {
+        Body::from_stream(part.body)
+    };
+    (StatusCode::OK, headers, body).into_response()
 }
 
 /// The requested range of `length` bytes. `None` for the whole content, also with

@@ -23,7 +23,7 @@ use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
 use crate::serve::observed::Observed;
 use crate::serve::oci::authorizer::{Authorizer, Caller};
-use crate::serve::oci::content::Content;
+use crate::serve::oci::content::{self, Content};
 use crate::serve::oci::listing::{self, Parameters};
 use crate::serve::oci::path::{ManifestReference, OciRequest};
 use crate::serve::oci::rejection::OciRejection;
@@ -130,8 +130,14 @@ impl Registry {
             | OciRequest::Referrers(name, _) => (name, Self::namespace(&parameters, &here)),
         };
         let repository = self.repository(name, namespace, &caller, &here)?;
-        let answer = Self::of_repository(&parsed, &repository, &parameters, request);
-        let mut response = answer.await?;
+        let answer = Self::of_repository(&parsed, &repository, &parameters, request).await;
+        let mut response = match answer {
+            Err(rejection) => {
+                let elsewhere = self.elsewhere(&parsed, &repository, request).await;
+                elsewhere.ok_or(rejection)?
+            }
+            answer => answer?,
+        };
         if let Some(namespace) = namespace {
             let namespace = header(namespace.to_owned());
             response.headers_mut().insert("oci-namespace", namespace);
@@ -170,6 +176,34 @@ impl Registry {
     /// Whether the caller may know which repositories exist.
     fn tells(&self, caller: &Caller) -> bool {
         !self.authorizer.requires_any() || self.authorizer.knows(caller)
+    }
+
+    /// A part of an image that another replica has shown, by digest. Ranges of it are not sent:
+    /// its bytes are compared with its digest on their way.
+    async fn elsewhere(
+        &self,
+        parsed: &OciRequest,
+        repository: &Repository,
+        request: &Parts,
+    ) -> Option<Response> {
+        let (digest, is_manifest) = match parsed {
+            OciRequest::Manifest(_, ManifestReference::Digest(digest)) => (*digest, true),
+            OciRequest::Blob(_, digest) => (*digest.as_ref().ok()?, false),
+            _ => return None,
+        };
+        let elsewhere = self.images.elsewhere()?;
+        for catalog in repository.catalogs() {
+            let found = elsewhere.part(catalog, digest).await;
+            let found = found.inspect_err(|error| {
+                tracing::warn!(%catalog, %digest, %error, "cannot read a part of an image");
+            });
+            if let Ok(Some(part)) = found
+                && part.media_type.is_some() == is_manifest
+            {
+                return Some(content::remote(digest, part, &request.method));
+            }
+        }
+        None
     }
 
     async fn of_repository(

@@ -112,9 +112,7 @@ impl Repository {
 
     fn attachment(&self, tag: &str) -> Option<Digest> {
         self.parts.iter().find_map(|part| {
-            let previous = part.shown.previous.iter().map(|replaced| &replaced.image);
-            let mut others = previous.chain(&part.shown.next);
-            others.find_map(|image| {
+            part.shown.previous.as_ref().and_then(|image| {
                 let origin = image.record.origin.as_ref().filter(|_| !part.own);
                 let own = part.own.then_some(&image.record.tags);
                 let tags = own.or_else(|| origin.map(|origin| &origin.tags));
@@ -185,13 +183,10 @@ impl Repository {
             .collect()
     }
 
-    /// All images that can be pulled by digest: current, previous and next ones.
+    /// All images that can be pulled by digest: current and previous ones.
     fn images(&self) -> impl Iterator<Item = &Arc<Image>> {
         let shown = || self.parts.iter().map(|part| &part.shown);
         let current = shown().filter_map(|shown| shown.current.as_ref());
-        let previous = shown().flat_map(|shown| &shown.previous);
-        let next = shown().filter_map(|shown| shown.next.as_ref());
-        let previous = previous.map(|replaced| &replaced.image);
-        current.chain(previous).chain(next)
+        current.chain(shown().filter_map(|shown| shown.previous.as_ref()))
     }
 }

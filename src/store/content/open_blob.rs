@@ -65,7 +65,7 @@ impl OpenBlob {
     }
 
     /// Its bytes, as they lie on the disk: whoever takes them compares the digest.
-    pub(in crate::store) fn unverified(&self) -> Bytes {
+    pub fn unverified(&self) -> Bytes {
         self.bytes.clone()
     }
 

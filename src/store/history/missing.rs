@@ -13,10 +13,7 @@ use ::images::digest::Digest;
 
 impl Store {
     /// Whether an outline with problems of files is kept.
-    pub(in crate::store) async fn has_outline(
-        &self,
-        name: &OutlineName,
-    ) -> Result<bool, StoreError> {
+    pub async fn has_outline(&self, name: &OutlineName) -> Result<bool, StoreError> {
         let (folder, name) = (self.history().folder.to_path_buf(), *name);
         let found = blocking("read", folder, move |folder| {
             Ok(of_source(folder, &name).exists())
@@ -25,7 +22,7 @@ impl Store {
     }
 
     /// The revisions of a catalog's history without an outline.
-    pub(in crate::store) async fn without_outline(
+    pub async fn without_outline(
         &self,
         catalog: &CatalogName,
     ) -> Result<Vec<RevisionId>, StoreError> {
@@ -41,10 +38,7 @@ impl Store {
     }
 
     /// Records changes that could not be told before, because an outline was missing.
-    pub(in crate::store) async fn tell_missed_changes(
-        &self,
-        catalog: &CatalogName,
-    ) -> Result<(), StoreError> {
+    pub async fn tell_missed_changes(&self, catalog: &CatalogName) -> Result<(), StoreError> {
         let query = sqlx::query(
             "SELECT h.revision, h.content, h.digest, b.content AS content_before,
                b.digest AS digest_before

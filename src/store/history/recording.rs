@@ -86,7 +86,7 @@ impl Store {
     }
 
     /// Adds revisions that the fleet has published while this replica was away.
-    pub(in crate::store) async fn add_past(
+    pub async fn add_past(
         &self,
         catalog: &CatalogName,
         past: &[PastRevision],

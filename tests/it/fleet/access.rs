@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use super::{REPOSITORY, Shared, image_of, replicas, until, until_all_at};
-use crate::support::almanac::{catalog, following};
+use super::{REPOSITORY, Shared, image_of, push, replicas, until, until_all_at};
+use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::http::{Reply, ask};
 use crate::support::postgres;
 use crate::support::upstream::Upstream;
@@ -23,7 +23,8 @@ fn basic(user: &str, password: &str) -> String {
 
 fn pull(address: SocketAddr, path: &str, authorization: &str) -> Reply {
     let headers = [("Authorization", authorization)];
-    ask(address, "GET", path, &headers, b"").unwrap()
+    let count = usize::from(!authorization.is_empty());
+    ask(address, "GET", path, &headers[..count], b"").unwrap()
 }
 
 /// A token for one repository, from this replica.
@@ -35,8 +36,13 @@ fn token(address: SocketAddr, repository: &str, login: &str) -> String {
     format!("Bearer {}", document["token"].as_str().unwrap())
 }
 
+fn addresses(replicas: &mut [Almanac]) -> Vec<SocketAddr> {
+    let addresses = replicas.iter_mut();
+    addresses.map(|it| it.program.address("http")).collect()
+}
+
 #[test]
-fn a_token_of_one_replica_pulls_from_the_others() {
+fn a_token_of_one_replica_pulls_from_the_others_what_it_is_for() {
     if postgres::is_missing() {
         return;
     }
@@ -51,68 +57,73 @@ fn a_token_of_one_replica_pulls_from_the_others() {
     let tokens = file("tokens", "catalog-secret\n");
     let key = file("key", "one-key-of-tokens-for-all-replicas\n");
     let (shared, upstream) = (Shared::start(), Upstream::start());
-    let image = image_of("first");
-    upstream.push(REPOSITORY, "latest", &image);
-    let source = upstream.reference(REPOSITORY, "latest");
-    let config = following(&source)
-        + &catalog("closed", &source)
+    let (open, closed) = (push(&upstream, "open"), image_of("closed"));
+    upstream.push("catalogs/closed", "latest", &closed);
+    let config = following(&upstream.reference(REPOSITORY, "latest"))
+        + &catalog("closed", &upstream.reference("catalogs/closed", "latest"))
         + &format!(
             "token_files = [{tokens:?}]\n[distribution]\nuser_files = [{users:?}]\n\
              flow = \"token\"\ntoken_key_files = [{key:?}]\n"
         );
-    let mut replicas = replicas(&shared, &config, 3);
-    for name in ["a", "closed"] {
-        until_all_at(&mut replicas, name, &image.digest());
-    }
-    let addresses: Vec<_> = replicas
-        .iter_mut()
-        .map(|replica| replica.program.address("http"))
-        .collect();
+    let mut both = replicas(&shared, &config, 2);
+    until_all_at(&mut both, "a", &open.digest());
+    until_all_at(&mut both, "closed", &closed.digest());
     let (ann, reader) = (basic("ann", "word"), basic("any", "catalog-secret"));
-    for (number, address) in addresses.iter().enumerate() {
-        let ann = token(*address, "a", &ann);
-        let reader = token(*address, "closed", &reader);
-        let path = "/v2/token?service=almanac&scope=repository:a:pull";
-        let nobody = ask(*address, "GET", path, &[], b"").unwrap();
-        assert_eq!(nobody.status, 200);
-        let nobody: Value = serde_json::from_slice(&nobody.body).unwrap();
-        let nobody = format!("Bearer {}", nobody["token"].as_str().unwrap());
-        for other in addresses.iter().cycle().skip(number + 1).take(2) {
-            for (repository, manifest, good, bad) in [
-                ("a", OPEN, &ann, &reader),
-                ("closed", CLOSED, &reader, &ann),
-            ] {
-                // Its image is made once its revision is served.
-                until("an image", || pull(*other, manifest, good).status == 200);
-                let pulled = pull(*other, manifest, good);
-                assert_eq!(pulled.status, 200, "{}", pulled.text());
-                let document: Value = serde_json::from_slice(&pulled.body).unwrap();
-                let layer = &document["layers"][0];
-                let blob = layer["digest"].as_str().unwrap();
-                let blob = format!("/v2/{repository}/blobs/{blob}");
-                let content = pull(*other, &blob, good);
-                assert_eq!(content.status, 200, "{}", content.text());
-                assert_eq!(Some(content.body.len() as u64), layer["size"].as_u64());
-                // What other credentials may pull does not exist for known ones.
-                let refused = [(bad.as_str(), 404), (&nobody, 401), ("Bearer made-up", 401)];
-                for (refused, status) in refused {
-                    for path in [manifest, &blob] {
-                        assert_eq!(pull(*other, path, refused).status, status, "{path}");
-                    }
+    let all = addresses(&mut both);
+    let mut kept = String::new();
+    for (from, to) in [(all[0], all[1]), (all[1], all[0])] {
+        let (ann, reader) = (token(from, "a", &ann), token(from, "closed", &reader));
+        let nobody = token(from, "a", "");
+        for (repository, manifest, good, bad) in [
+            ("a", OPEN, &ann, &reader),
+            ("closed", CLOSED, &reader, &ann),
+        ] {
+            until("an image", || pull(to, manifest, good).status == 200);
+            let pulled = pull(to, manifest, good);
+            let document: Value = serde_json::from_slice(&pulled.body).unwrap();
+            let layer = &document["layers"][0];
+            let digest = layer["digest"].as_str().unwrap();
+            let blob = format!("/v2/{repository}/blobs/{digest}");
+            let content = pull(to, &blob, good);
+            assert_eq!(content.status, 200, "{}", content.text());
+            assert_eq!(Some(content.body.len() as u64), layer["size"].as_u64());
+            // What other credentials may pull does not exist for known ones.
+            let refused = [(bad.as_str(), 404), (&nobody, 401), ("Bearer made-up", 401)];
+            for (refused, status) in refused {
+                for path in [manifest, &blob] {
+                    assert_eq!(pull(to, path, refused).status, status, "{path}");
                 }
             }
+            digest.clone_into(&mut kept);
         }
+    }
+
+    // So is what another replica has shown: one that starts reads it through the bucket.
+    let next = image_of("next");
+    upstream.push("catalogs/closed", "latest", &next);
+    until_all_at(&mut both, "closed", &next.digest());
+    both.push(shared.replica(&config));
+    until_all_at(&mut both, "closed", &next.digest());
+    let late = addresses(&mut both)[2];
+    let (ann_token, reader) = (token(all[0], "a", &ann), token(all[0], "closed", &reader));
+    for (repository, token, status) in [
+        ("closed", reader.as_str(), 200),
+        ("closed", &ann_token, 404),
+        ("closed", "", 401),
+        ("a", &ann_token, 404),
+    ] {
+        let path = format!("/v2/{repository}/blobs/{kept}");
+        assert_eq!(pull(late, &path, token).status, status, "{repository}");
     }
 
     // A replica that does not have the key takes none of their tokens.
     let own = file("own", "another-key-of-tokens-of-one-replica\n");
     let strange = config.replace(&format!("{key:?}"), &format!("{own:?}"));
-    let mut strange = shared.replica(&strange);
-    until_all_at(std::slice::from_mut(&mut strange), "a", &image.digest());
-    let given = token(addresses[0], "a", &ann);
-    let strange = strange.program.address("http");
-    assert_eq!(pull(strange, OPEN, &given).status, 401);
+    let mut strange = [shared.replica(&strange)];
+    until_all_at(&mut strange, "a", &open.digest());
+    let strange = addresses(&mut strange)[0];
+    assert_eq!(pull(strange, OPEN, &ann_token).status, 401);
     let given = token(strange, "a", &ann);
     until("an image", || pull(strange, OPEN, &given).status == 200);
-    assert_eq!(pull(addresses[0], OPEN, &given).status, 401);
+    assert_eq!(pull(all[0], OPEN, &given).status, 401);
 }

@@ -1,33 +1,37 @@
 //! A fleet, its database and its bucket belong together: another one in their place is refused,
 //! at a start and later.
 
-use std::time::{Duration, Instant};
-
-use almanac::store::fleet::FleetError;
+use almanac::fleet::FleetError;
+use images::digest::Digest;
 
 use super::archives::Desk;
 use super::{
-    Following, REPOSITORY, Shared, claim, collect, credentials, push, status_of, try_collect,
-    until, until_all_at,
+    Following, REPOSITORY, Shared, assert_good, assert_refused, claim, collect, credentials, push,
+    replicas, status_of, try_collect, until, until_all_at, until_at, until_waiting,
 };
 use crate::support::almanac::following;
 use crate::support::postgres;
-use crate::support::program::{Finished, Start};
+use crate::support::program::{Finished, PATIENCE};
+use crate::support::upstream::Upstream;
 
-/// Tries a configuration.
+/// Publishes the first revision again under the next number, without a notification.
+const GO_BACK: &str = "WITH oldest AS (SELECT * FROM generations ORDER BY number LIMIT 1),
+  given AS (SELECT nextval('generation_numbers') AS number,
+    (SELECT max(modified) + 1 FROM generations) AS modified),
+  added AS (
+    INSERT INTO generations (number, track, revision, content, modified, published, image,
+      image_revision, resolved, unnotified)
+    SELECT given.number, o.track, given.number, o.content, given.modified, o.published, o.image,
+      o.image_revision, o.resolved, false
+    FROM given, oldest o RETURNING number, track),
+  listed AS (
+    INSERT INTO objects (generation, name, digest, size, coding)
+    SELECT added.number, o.name, o.digest, o.size, o.coding
+    FROM added, oldest JOIN objects o ON o.generation = oldest.number)
+  UPDATE tracks SET newest = added.number FROM added WHERE id = added.track";
+
 fn check(config: &str) -> Finished {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("almanac.toml");
-    std::fs::write(&path, config).unwrap();
-    let start = Start::new(["serve", "--check", "--config", path.to_str().unwrap()])
-        .argument("--data-dir={data}")
-        .argument("--grpc=127.0.0.1:0")
-        .argument("--http=127.0.0.1:0")
-        .argument("--admin=127.0.0.1:0");
-    let variables = credentials().into_iter();
-    variables
-        .fold(start, |start, (name, value)| start.variable(name, value))
-        .run()
+    super::check(config, &credentials())
 }
 
 #[test]
@@ -39,36 +43,28 @@ fn an_empty_place_is_not_taken_for_the_bucket_of_a_fleet() {
     let config = shared.settings() + &following("quay.io/a/b:v1");
     claim(&shared, "almanac");
     assert_eq!(shared.objects.keys(), ["almanac/fleet"]);
-    let good = check(&config);
-    assert!(good.status.success(), "{good:?}");
+    assert_good(&check(&config));
 
     let wrong = config.replace("/almanac?", "/wrong?");
     assert_ne!(wrong, config);
-    let refused = check(&wrong);
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    for told in ["s3://catalogs/wrong at ", "which is s3://catalogs/almanac"] {
-        assert!(refused.stderr.contains(told), "{refused:?}");
-    }
+    let words = ["s3://catalogs/wrong at ", "which is s3://catalogs/almanac"];
+    assert_refused(&check(&wrong), &words);
     assert_eq!(shared.objects.keys(), ["almanac/fleet"]);
     let desk = Desk::new(&wrong);
     let refused = desk.run("export", &desk.path("none"), &["--file=none.tar"]);
-    assert!(refused.stderr.contains("not the bucket of this fleet"));
+    assert_refused(&refused, &["not the bucket of this fleet"]);
 
     // A bucket that was restored without its mark is marked again.
     shared.objects.remove(|key| key == "almanac/fleet");
-    let good = check(&config);
-    assert!(good.status.success(), "{good:?}");
+    assert_good(&check(&config));
     claim(&shared, "almanac");
 
     // One that was moved has it, and is the fleet's from then on.
     shared.objects.copy("almanac/fleet", "wrong/fleet");
-    let good = check(&wrong);
-    assert!(good.status.success(), "{good:?}");
+    assert_good(&check(&wrong));
     claim(&shared, "wrong");
     shared.objects.remove(|key| key == "almanac/fleet");
-    let refused = check(&config);
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("which is s3://catalogs/wrong"));
+    assert_refused(&check(&config), &["which is s3://catalogs/wrong"]);
 }
 
 #[test]
@@ -78,35 +74,33 @@ fn a_check_leaves_nothing_in_the_database_and_the_bucket() {
     }
     let shared = Shared::start();
     let config = shared.settings() + &following("quay.io/a/b:v1");
-    let bound = || shared.postgres.ask("SELECT bucket FROM fleet");
-    let good = check(&config);
-    assert!(good.status.success(), "{good:?}");
-    assert!(shared.objects.keys().is_empty());
-    assert_eq!(bound(), "");
+    let left = || {
+        let rows = "SELECT bucket, (SELECT count(*) FROM replicas), (SELECT count(*) FROM tracks)
+            FROM fleet";
+        (shared.objects.keys(), shared.postgres.ask(rows))
+    };
+    let nothing = (Vec::new(), "|0|0".to_owned());
+    assert_good(&check(&config));
+    assert_eq!(left(), nothing);
     // What it tries does not stay if it fails, either.
-    shared.objects.lie(|lies| lies.no_conditions = true);
-    assert!(!check(&config).status.success());
+    shared.objects.lie(|lies| lies.empty_lists = true);
+    assert_refused(&check(&config), &["allow the key to list"]);
     shared.objects.behave();
-    assert!(shared.objects.keys().is_empty());
+    assert_eq!(left(), nothing);
 
     // A fleet whose database was made anew finds the mark of the lost one.
     claim(&shared, "almanac");
-    shared
-        .postgres
-        .ask("UPDATE fleet SET id = 'x', bucket = NULL");
-    let refused = check(&config);
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    for told in [
+    let anew = "UPDATE fleet SET id = 'x', bucket = NULL";
+    shared.postgres.ask(anew);
+    let words = [
         "object s3://catalogs/almanac/fleet names a fleet",
         "another prefix",
         "remove that object",
-    ] {
-        assert!(refused.stderr.contains(told), "{refused:?}");
-    }
+    ];
+    assert_refused(&check(&config), &words);
     assert_eq!(shared.objects.keys(), ["almanac/fleet"]);
     shared.objects.remove(|key| key == "almanac/fleet");
-    let good = check(&config);
-    assert!(good.status.success(), "{good:?}");
+    assert_good(&check(&config));
     claim(&shared, "almanac");
 }
 
@@ -122,23 +116,23 @@ fn a_replica_does_nothing_in_a_database_that_has_become_another_fleets() {
         return;
     };
     shared.postgres.ask("UPDATE fleet SET id = 'x' || id");
-    until("the refusal", || {
-        let status = status_of(&mut replicas[0]);
+    let refuses = |status: &serde_json::Value| {
         let error = status["error"].as_str().unwrap_or_default();
         error.contains("of another fleet") && status["follows"] == serde_json::json!([])
-    });
-    // It does not live there, and nobody removes anything of the bucket.
-    shared.postgres.until(
-        "SELECT count(*) FROM replicas WHERE expires > clock_timestamp()",
-        "0",
-    );
-    let collected = try_collect(&shared);
-    assert!(
-        matches!(collected, Err(FleetError::Refused(_))),
-        "{collected:?}"
-    );
-    shared.postgres.ask("UPDATE fleet SET id = substr(id, 2)");
+    };
+    until("the refusal", || refuses(&status_of(&mut replicas[0])));
+    let published = "SELECT count(*) FROM generations";
+    let before = shared.postgres.ask(published);
     let second = push(&upstream, "second");
+    // A start is refused, too.
+    replicas[0].program.kill9();
+    replicas[0].program.restart();
+    let status = replicas[0].program.wait(PATIENCE);
+    assert_eq!(status.code(), Some(1), "{}", replicas[0].program.log());
+    assert_eq!(shared.postgres.ask(published), before);
+
+    shared.postgres.ask("UPDATE fleet SET id = substr(id, 2)");
+    replicas[0].program.restart();
     until_all_at(&mut replicas, "a", &second.digest());
 }
 
@@ -147,41 +141,25 @@ fn nothing_is_removed_from_a_bucket_without_the_mark_of_the_fleet() {
     let Some(Following { shared, .. }) = Following::start(1) else {
         return;
     };
-    let listed = "UPDATE fleet SET listed = listed - interval '8 days'";
-    shared.postgres.ask(listed);
-    let unused = "INSERT INTO objects (digest, incarnation, size, coding, state, touched)
-        VALUES (sha256('a'), 77, 1, 'identity', 'going', clock_timestamp() - interval '1 day')";
-    shared.postgres.ask(unused);
-    let is_there = "SELECT count(*) FROM objects WHERE incarnation = 77";
-    let is_due = "SELECT listed < clock_timestamp() - interval '7 days' FROM fleet";
-    shared.objects.lie(|lies| lies.gone = true);
-    try_collect(&shared).unwrap_err();
-    shared.objects.behave();
-    let objects = || {
-        let mut keys = shared.objects.keys();
-        keys.retain(|key| key.contains("/sha256/"));
-        keys
-    };
-    let before = objects();
-    shared.objects.copy("almanac/fleet", "almanac/kept");
+    let due = "UPDATE fleet SET listed = listed - interval '2 days'";
+    shared.postgres.ask(due);
+    let digest = Digest::of(b"unused").hex();
+    let unused = format!("almanac/sha256/{}/{digest}", &digest[..2]);
+    for copy in [&*unused, "almanac/kept"] {
+        shared.objects.copy("almanac/fleet", copy);
+    }
     shared.objects.remove(|key| key == "almanac/fleet");
-    let collected = try_collect(&shared);
-    assert!(
-        matches!(collected, Err(FleetError::Unmarked)),
-        "{collected:?}"
-    );
-    assert_eq!(shared.postgres.ask(is_there), "1");
-    // The list is tried again.
-    assert_eq!(shared.postgres.ask(is_due), "t");
+    let refused = try_collect(&shared);
+    let is_unmarked = matches!(refused, Err(FleetError::Unmarked));
+    assert!(is_unmarked, "{refused:?}");
+    assert!(shared.objects.keys().contains(&unused));
+    // It is tried again.
     shared.objects.copy("almanac/kept", "almanac/fleet");
-    shared.objects.remove(|key| key == "almanac/kept");
-    assert_eq!(collect(&shared).objects, 1);
-    assert_eq!(shared.postgres.ask(is_there), "0");
-    assert_eq!(shared.postgres.ask(is_due), "f");
-    assert_eq!(objects(), before);
+    assert_eq!(collect(&shared), 1);
+    assert!(!shared.objects.keys().contains(&unused));
 }
 
-/// It lives in the fleet, which tells it that there is something newer.
+/// The fleet has something newer, and the database says so.
 #[test]
 fn a_replica_that_starts_without_the_bucket_is_not_ready_with_what_was_replaced() {
     let Some(Following {
@@ -199,74 +177,63 @@ fn a_replica_that_starts_without_the_bucket_is_not_ready_with_what_was_replaced(
     until_all_at(&mut replicas, "a", &second.digest());
     shared.objects.kill();
     late.program.restart();
-    let begun = Instant::now();
-    until("a word to the fleet", || {
-        let status = status_of(&mut late);
-        let error = status["bucket_error"].as_str().unwrap_or_default();
-        status["replicas"] == 2 && error.contains("s3://")
+    until_waiting(&mut late, "s3://");
+    until("the problem", || {
+        let error = status_of(&mut late)["bucket_error"].to_string();
+        error.contains("s3://")
     });
-    // Longer than a replica waits for a database that does not answer.
-    while begun.elapsed() < Duration::from_secs(13) {
-        let ready = late.ready();
-        assert_eq!(ready.status, 503, "{}", ready.text());
-        assert_eq!(status_of(&mut late)["follows"], serde_json::json!([]));
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    assert_eq!(status_of(&mut late)["follows"], serde_json::json!([]));
+    let ready = late.ready();
+    assert_eq!(ready.status, 503, "{}", ready.text());
     shared.objects.restart();
-    until_all_at(std::slice::from_mut(&mut late), "a", &second.digest());
-    until("readiness", || late.ready().status == 200);
+    until_at(&mut late, "a", &second.digest());
+    late.program.wait_until_ready();
     until("the end of the error", || {
         status_of(&mut late)["bucket_error"].is_null()
     });
 }
 
 #[test]
-fn an_export_needs_no_right_to_write_and_writes_nothing() {
+fn a_change_without_a_notification_is_found_by_the_next_beat() {
     let Some(Following {
         shared,
         upstream,
         mut replicas,
-        ..
-    }) = Following::start_alone(1)
+        first,
+    }) = Following::start(2)
     else {
         return;
     };
-    replicas[0].until_pullable("a");
-    replicas[0].stop();
+    let second = push(&upstream, "second");
+    until_all_at(&mut replicas, "a", &second.digest());
+    upstream.misbehave(|behaviour| behaviour.status = Some(503));
+    shared.postgres.ask(GO_BACK);
+    until_all_at(&mut replicas, "a", &first.digest());
+}
+
+/// Replicas wait for locked rows, and have to see what was committed meanwhile.
+#[test]
+fn the_isolation_level_of_the_database_does_not_matter() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
     shared.postgres.ask(
-        "CREATE ROLE reader LOGIN PASSWORD 'right';
-         GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;",
+        "DO $$ BEGIN
+           EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable',
+             current_database());
+         END $$",
     );
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("password");
-    std::fs::write(&file, "right\n").unwrap();
-    let url = shared.postgres.url_of("reader", "127.0.0.1");
-    let settings = shared.settings().replace(&shared.postgres.url(), &url);
-    let catalog = following(&upstream.reference(REPOSITORY, "latest"));
-    let desk = Desk::new(&format!(
-        "{settings}{catalog}\n[fleet]\npassword_file = {file:?}\n"
-    ));
-    let is_written = || {
-        let mut requests = shared.objects.requests();
-        requests.retain(|request| !request.starts_with("GET ") && !request.starts_with("HEAD "));
-        requests
-    };
-    shared.objects.forget_requests();
-    desk.export(&desk.path("none"), "all.tar");
-    // A lost object is told of, and its loss is not noted.
-    shared.objects.remove(|key| key.contains("/sha256/"));
-    let archive = desk.path("none.tar");
-    let failed = desk.run(
-        "export",
-        &desk.path("none"),
-        &["--file", archive.to_str().unwrap()],
-    );
-    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
-    assert!(
-        failed.stderr.contains("there is no such object"),
-        "{failed:?}"
-    );
-    assert_eq!(is_written(), Vec::<String>::new());
-    let lost = "SELECT count(*) FROM objects WHERE state = 'lost'";
-    assert_eq!(shared.postgres.ask(lost), "0");
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut image = push(&upstream, "first");
+    let mut all = replicas(&shared, &config, 3);
+    for package in ["second", "third", "fourth", "fifth"] {
+        until_all_at(&mut all, "a", &image.digest());
+        image = push(&upstream, package);
+    }
+    until_all_at(&mut all, "a", &image.digest());
+    for replica in &mut all {
+        let log = replica.program.log();
+        assert!(!log.contains("could not serialize"), "{log}");
+    }
 }

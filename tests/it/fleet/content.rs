@@ -1,69 +1,32 @@
-//! What a fleet serves: the same everywhere, whole, and nothing that was removed
-//! too early.
+//! What a fleet serves: the same everywhere, whole, dated by the database, and nothing that was
+//! removed too early.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
 
-use almanac::store::fleet::Collected;
+use tempfile::TempDir;
 
 use super::{
-    Following, REPOSITORY, Shared, collect, image_of, push, replicas, status_of, tag, text, until,
-    until_all_at, until_at,
+    Following, REPOSITORY, Shared, claim, collect, credentials, date, push, replicas, status_of,
+    tag, text, until, until_all_at, until_at, until_serving, until_settled, until_waiting, waits,
 };
-use crate::support::almanac::{Almanac, LONG_PATIENCE, catalog, following};
+use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::Catalog;
-use crate::support::http::get;
 use crate::support::image::{Built, Image, Index};
+use crate::support::needs::skip_without;
 use crate::support::postgres::{self, Postgres};
-use crate::support::program::PATIENCE;
 use crate::support::upstream::Upstream;
 
-/// A client follows the tag at one replica and pulls by digest at another, as it does
-/// behind a balancer, while the catalog changes.
-#[test]
-fn a_tag_leads_to_no_digest_that_another_replica_lacks() {
-    if postgres::is_missing() {
-        return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let images = ["first", "second", "third"].map(image_of);
-    upstream.push(REPOSITORY, "latest", &images[0]);
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut replicas = replicas(&shared, &config, 3);
-    until_all_at(&mut replicas, "a", &images[0].digest());
-    for replica in &mut replicas {
-        replica.until_pullable("a");
-    }
-    let addresses: Vec<_> = replicas
-        .iter_mut()
-        .map(|replica| replica.program.address("http"))
-        .collect();
-    for image in &images[1..] {
-        let before = tag(&mut replicas[0]);
-        upstream.push(REPOSITORY, "latest", image);
-        let begin = Instant::now();
-        let mut first_new = None;
-        let mut seen_by = [false; 3];
-        while !seen_by.iter().all(|seen| *seen) {
-            assert!(begin.elapsed() < LONG_PATIENCE, "{seen_by:?}");
-            for (number, address) in addresses.iter().enumerate() {
-                let shown = get(*address, "/v2/a/manifests/latest").unwrap();
-                let digest = shown.header("docker-content-digest").unwrap().to_owned();
-                let asked = Instant::now();
-                if digest != before {
-                    seen_by[number] = true;
-                    first_new.get_or_insert(asked);
-                } else if let Some(first) = first_new {
-                    // Processes of a busy machine may wait for the processor.
-                    assert!(asked - first < PATIENCE, "an old tag is shown");
-                }
-                let other = addresses[(number + 1) % addresses.len()];
-                let pulled = get(other, &format!("/v2/a/manifests/{digest}")).unwrap();
-                assert_eq!(pulled.status, 200, "{digest}");
-                assert_eq!(pulled.body, shown.body);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        until_all_at(&mut replicas, "a", &image.digest());
+/// An object that no row lists.
+const STRAY: &str =
+    "almanac/sha256/00/0000000000000000000000000000000000000000000000000000000000000000";
+
+/// Waits until replicas show this image of the catalog `a`.
+fn until_mirrored(replicas: &mut [Almanac], image: &Built) {
+    let wanted = image.digest().to_string();
+    for replica in replicas {
+        until("the mirrored image", || tag(replica) == wanted);
     }
 }
 
@@ -73,39 +36,29 @@ fn curated_catalogs_and_full_mirrors_come_to_every_replica() {
         return;
     }
     let (shared, upstream) = (Shared::start(), Upstream::start());
-    let first = image_of("first");
-    upstream.push(REPOSITORY, "latest", &first);
+    let first = push(&upstream, "first");
     let source = upstream.reference(REPOSITORY, "latest");
     let config = following(&source)
-        + "mirror = \"full\"\n"
-        + "\n[[catalog]]\nname = \"ours\"\nfrom = [\"a\"]\n"
+        + "mirror = \"full\"\n\n[[catalog]]\nname = \"ours\"\nfrom = [\"a\"]\n"
         + &catalog("slim", &source);
     let mut replicas = replicas(&shared, &config, 2);
     until_all_at(&mut replicas, "a", &first.digest());
     for replica in &mut replicas {
         for name in ["ours", "slim"] {
-            replica.until_within(LONG_PATIENCE, name, "a revision", |status| {
-                status["state"] == "serving"
-            });
+            until_serving(replica, name);
             assert_eq!(replica.packages(name).unwrap(), ["first"]);
         }
-        // The image of the source itself.
-        let wanted = first.digest().to_string();
-        until("the mirrored image", || tag(replica) == wanted);
     }
-    // Both replicas follow some of the three.
-    let spread = "SELECT count(DISTINCT holder) FROM leases";
-    shared.postgres.until(spread, "2");
-
+    // The image of the source itself.
+    until_mirrored(&mut replicas, &first);
     let second = push(&upstream, "second");
     until_all_at(&mut replicas, "a", &second.digest());
     for replica in &mut replicas {
         until("the curated catalog", || {
             replica.packages("ours").unwrap() == ["second"]
         });
-        let wanted = second.digest().to_string();
-        until("the mirrored image", || tag(replica) == wanted);
     }
+    until_mirrored(&mut replicas, &second);
 }
 
 /// A mirrored image comes after its revision, and may not come for a long time.
@@ -118,14 +71,7 @@ fn a_start_without_the_database_serves_the_image_before_until_the_next_has_come(
     let first = push(&upstream, "first");
     let source = upstream.reference(REPOSITORY, "latest");
     let config = following(&source) + "mirror = \"full\"\nplatform = \"linux/amd64\"\n";
-    let mut all = replicas(&shared, &config, 2);
-    let until_mirrored = |replicas: &mut [Almanac], image: &Built| {
-        let wanted = image.digest().to_string();
-        for replica in replicas {
-            replica.until_pullable("a");
-            until("the mirrored image", || tag(replica) == wanted);
-        }
-    };
+    let mut all = replicas(&shared, &config, 1);
     until_all_at(&mut all, "a", &first.digest());
     until_mirrored(&mut all, &first);
     // A mirror has all platforms, of which one cannot be pulled.
@@ -149,6 +95,9 @@ fn a_start_without_the_database_serves_the_image_before_until_the_next_has_come(
     for replica in &mut all {
         replica.program.kill9();
         replica.program.restart();
+    }
+    for replica in &mut all {
+        replica.program.wait_until_ready();
         assert_eq!(replica.packages("a").unwrap(), ["second"]);
         assert_eq!(tag(replica), first.digest().to_string());
         first.for_each_blob(|blob| {
@@ -159,70 +108,6 @@ fn a_start_without_the_database_serves_the_image_before_until_the_next_has_come(
     shared.postgres.restart();
     upstream.push(REPOSITORY, "latest", &second);
     until_mirrored(&mut all, &second);
-}
-
-/// Sets back the catalog `a`, in one transaction that ends once the publication of another
-/// catalog waits for it.
-const SET_BACK: &str = "BEGIN;
-    UPDATE fleet SET change = change + 1;
-    DO $$ BEGIN
-      FOR looks IN 1..600 LOOP
-        PERFORM pg_stat_clear_snapshot();
-        IF EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
-          AND wait_event_type = 'Lock' AND query LIKE 'UPDATE fleet SET change%') THEN
-          RETURN;
-        END IF;
-        PERFORM pg_sleep(0.1);
-      END LOOP;
-      RAISE 'nobody publishes';
-    END $$;
-    INSERT INTO generations (track, number, revision, image, epoch, change, flips)
-      SELECT track, (SELECT max(number) FROM generations) + 1, revision, image, epoch,
-        (SELECT change FROM fleet), clock_timestamp()
-      FROM generations ORDER BY number LIMIT 1;
-    COMMIT";
-
-#[test]
-fn a_curated_catalog_is_made_again_when_another_revision_of_its_source_comes_meanwhile() {
-    let Some(Following {
-        shared,
-        upstream,
-        mut replicas,
-        first,
-    }) = Following::start(1)
-    else {
-        return;
-    };
-    let mut replica = replicas.remove(0);
-    // Its images follow the revisions.
-    let old = tag(&mut replica);
-    let second = push(&upstream, "second");
-    until_at(&mut replica, "a", &second.digest());
-    until("the next image", || tag(&mut replica) != old);
-    upstream.misbehave(|behaviour| behaviour.status = Some(503));
-    std::thread::scope(|scope| {
-        let setting_back = scope.spawn(|| shared.postgres.ask(SET_BACK));
-        let is_locked = "SELECT count(*) > 0 FROM pg_locks
-            WHERE relation = 'fleet'::regclass AND mode = 'RowExclusiveLock'";
-        shared.postgres.until(is_locked, "t");
-        let curated = "\n[[catalog]]\nname = \"ours\"\nfrom = [\"a\"]\n";
-        let source = upstream.reference(REPOSITORY, "latest");
-        let config = following(&source) + curated;
-        replica.reconfigure(&format!("{}{config}", shared.settings()));
-        setting_back.join().unwrap();
-    });
-    until_at(&mut replica, "a", &first.digest());
-    replica.until_within(LONG_PATIENCE, "ours", "a revision", |status| {
-        status["state"] == "serving"
-    });
-    // Of the other one, nothing was ever announced.
-    assert_eq!(replica.packages("ours").unwrap(), ["first"]);
-    let announced = "SELECT count(*) FROM revisions r JOIN tracks t ON t.id = r.track
-        WHERE t.catalog = 'ours'";
-    assert_eq!(shared.postgres.ask(announced), "1");
-    replica
-        .program
-        .wait_for_log("the reason", |log| log.contains("made again"));
 }
 
 #[test]
@@ -236,89 +121,33 @@ fn a_damaged_object_reaches_no_client() {
     else {
         return;
     };
-    for replica in &mut replicas {
-        replica.until_pullable("a");
-    }
-
     shared.objects.lie(|lies| lies.altered = Some("/sha256/"));
     let second = push(&upstream, "second");
+    let mut behind = None;
     until("a refusal", || {
-        let mut logs = replicas.iter().map(|replica| replica.program.log());
-        logs.any(|log| log.contains("is damaged"))
+        let mut found = replicas.iter_mut();
+        behind = found.position(|replica| waits(replica).contains("is damaged"));
+        behind.is_some()
     });
-    // The holder has the bytes and waits for the other, which tells why.
-    let waits = |status: &serde_json::Value, text: &str| {
-        let told = status["waits"]["a"].as_str();
-        told.is_some_and(|told| told.contains(text))
-    };
-    until("both reasons", || {
-        let told: Vec<_> = replicas.iter_mut().map(status_of).collect();
-        ["is damaged", "1 of 2 replicas have it"]
-            .iter()
-            .all(|text| told.iter().any(|status| waits(status, text)))
-    });
-    for replica in &mut replicas {
-        assert_eq!(replica.all("a").text(), text("first"));
-    }
-    shared.objects.behave();
+    // Whoever has published it has the bytes.
+    let mut behind = replicas.swap_remove(behind.unwrap());
     until_all_at(&mut replicas, "a", &second.digest());
-    for replica in &mut replicas {
+    assert_eq!(behind.all("a").text(), text("first"));
+    assert_eq!(behind.ready().status, 200);
+    // One that has nothing to serve gets no clients.
+    let mut new = shared.replica(&following(&upstream.reference(REPOSITORY, "latest")));
+    until_waiting(&mut new, "is damaged");
+    assert_eq!(new.ready().status, 503);
+    assert_ne!(new.all("a").status, 200);
+    shared.objects.behave();
+    for replica in [&mut behind, &mut new] {
+        until_at(replica, "a", &second.digest());
         assert_eq!(replica.all("a").text(), text("second"));
     }
 }
 
 #[test]
-fn a_new_configuration_begins_with_what_the_fleet_serves_and_never_goes_back_in_time() {
-    let Some(Following {
-        shared,
-        upstream,
-        mut replicas,
-        first,
-    }) = Following::start(1)
-    else {
-        return;
-    };
-    upstream.misbehave(|behaviour| behaviour.status = Some(503));
-    // Another tag of the same place.
-    let config = following(&upstream.reference(REPOSITORY, "next"));
-    let mut new = super::replicas(&shared, &config, 1).remove(0);
-    new.program.wait_until_ready();
-    // From its first moment as a ready one.
-    let dated = |replica: &mut Almanac| {
-        let all = replica.all("a");
-        assert_eq!(all.status, 200);
-        all.header("last-modified").unwrap().to_owned()
-    };
-    let before = dated(&mut new);
-    assert_eq!(before, dated(&mut replicas[0]));
-    assert_eq!(new.all("a").text(), text("first"));
-
-    // It has a date of a clock that was ahead.
-    shared
-        .postgres
-        .ask("UPDATE revisions SET modified = 4102444800");
-    let next = image_of("next");
-    upstream.push(REPOSITORY, "next", &next);
-    upstream.behave();
-    until_all_at(std::slice::from_mut(&mut new), "a", &next.digest());
-    // Clients see a later date, and none of that clock.
-    let date = |text: &str| httpdate::parse_http_date(text).unwrap();
-    let after = date(&dated(&mut new));
-    assert!(after > date(&before) && after <= SystemTime::now() + Duration::from_secs(1));
-    until_all_at(&mut replicas, "a", &first.digest());
-    // The first one's configuration is gone, and its revision, which both had, stays known.
-    for replica in &mut replicas {
-        replica.stop();
-    }
-    let aged = "UPDATE tracks SET wanted = wanted - interval '2 days'";
-    shared.postgres.ask(aged);
-    collect(&shared);
-    assert_eq!(shared.postgres.ask("SELECT count(*) FROM tracks"), "1");
-    assert_eq!(new.all("a").text(), text("next"));
-}
-
-#[test]
-fn a_replica_of_another_version_makes_its_own_files_of_the_lines_and_shares_them() {
+fn lost_objects_are_uploaded_again_under_the_same_names() {
     let Some(Following {
         shared,
         upstream,
@@ -329,139 +158,239 @@ fn a_replica_of_another_version_makes_its_own_files_of_the_lines_and_shares_them
         return;
     };
     let image = tag(&mut replicas[0]);
-    // Another version's, of which this one can read nothing but the lines.
-    let own = "SELECT string_agg(name || encode(digest, 'hex'), ' ' ORDER BY name) FROM files
-               WHERE name NOT IN ('outline.zst', 'record.json') AND format = (SELECT max(format) FROM files)";
-    let before = shared.postgres.ask(own);
-    shared.postgres.ask("UPDATE files SET format = format - 1");
-    shared
-        .postgres
-        .ask("DELETE FROM files WHERE name <> 'all.zst'");
-    upstream.misbehave(|behaviour| behaviour.status = Some(503));
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut new = super::replicas(&shared, &config, 2);
-    until_all_at(&mut new, "a", &first.digest());
-    for replica in &mut new {
-        let answer = |replica: &mut Almanac| {
-            let all = replica.all("a");
-            let header = |name| all.header(name).unwrap().to_owned();
-            (header("etag"), header("last-modified"), all.text())
-        };
-        assert_eq!(answer(replica), answer(&mut replicas[0]));
-        assert_eq!(tag(replica), image);
-        assert_eq!(replica.packages("a").unwrap(), ["first"]);
-    }
-    // The files of this version are as they were, but for the blobs of the image, which only
-    // the record had.
-    assert_eq!(shared.postgres.ask(own), before);
-    let formats = "SELECT count(DISTINCT format) FROM files";
-    assert_eq!(shared.postgres.ask(formats), "2");
+    let before = shared.objects.keys();
+    shared.objects.remove(|key| key.contains("/sha256/"));
+    let mut new = shared.replica(&following(&upstream.reference(REPOSITORY, "latest")));
+    until_at(&mut new, "a", &first.digest());
+    assert_eq!(new.all("a").text(), text("first"));
+    until("the image", || tag(&mut new) == image);
+    assert_eq!(shared.objects.keys(), before);
+    until("an end of what is lost", || {
+        status_of(&mut new)["lost_objects"] == 0
+    });
+}
+
+/// Makes rows two days older.
+fn age(shared: &Shared, table: &str, column: &str) {
+    let aged = format!("UPDATE {table} SET {column} = {column} - interval '2 days'");
+    shared.postgres.ask(&aged);
 }
 
 #[test]
-fn lost_objects_are_written_again_by_a_replica_that_has_their_bytes() {
+fn a_collection_removes_what_was_replaced_a_day_ago_and_nothing_else() {
     let Some(Following {
         shared,
         upstream,
-        mut replicas,
-        first,
+        replicas: mut one,
+        ..
     }) = Following::start(1)
     else {
         return;
     };
-    replicas[0].until_pullable("a");
+    let second = push(&upstream, "second");
+    until_all_at(&mut one, "a", &second.digest());
+    let all = shared.objects.keys();
+    age(&shared, "fleet", "listed");
+    assert_eq!(collect(&shared), 0, "it is too early");
+    assert_eq!(shared.objects.keys(), all);
+
+    shared
+        .postgres
+        .ask("INSERT INTO tracks (catalog, identity) VALUES ('gone', 'x')");
+    for (table, column) in [
+        ("tracks", "wanted"),
+        ("generations", "made"),
+        ("fleet", "listed"),
+    ] {
+        age(&shared, table, column);
+    }
+    let removed = collect(&shared);
+    assert!(removed > 3, "{removed} of {all:?}");
+    // A replica has the other track in its configuration.
+    assert_eq!(shared.postgres.ask("SELECT catalog FROM tracks"), "a");
     let before = shared.objects.keys();
-    shared.objects.remove(|key| key.contains("/sha256/"));
+    assert_eq!(before.len(), all.len() - removed);
+    let listed = "SELECT count(*) FROM (SELECT digest, coding FROM objects
+        UNION SELECT outline, 'identity' FROM history WHERE outline IS NOT NULL) listed";
+    // The mark of the fleet has no row.
+    let count = (before.len() - 1).to_string();
+    assert_eq!(shared.postgres.ask(listed), count);
+
+    let own = before.iter().find(|key| key.contains("/sha256/")).unwrap();
+    let foreign = "almanac/sha256/00/notes";
+    // The last one is of a check that was killed.
+    for key in [STRAY, foreign, "almanac/probe-0123456789abcdef"] {
+        shared.objects.copy(own, key);
+    }
+    assert_eq!(collect(&shared), 0, "the bucket is listed once a day");
+    age(&shared, "fleet", "listed");
+    assert_eq!(collect(&shared), 1);
+    let mut left = shared.objects.keys();
+    left.retain(|key| key != foreign);
+    assert_eq!(left, before);
+
+    // A new replica misses nothing.
     let config = following(&upstream.reference(REPOSITORY, "latest"));
     let mut new = shared.replica(&config);
-    until_at(&mut new, "a", &first.digest());
-    assert_eq!(new.all("a").text(), text("first"));
-    new.until_pullable("a");
-    // Under other names.
-    assert!(
-        shared
-            .objects
-            .keys()
-            .iter()
-            .all(|key| !key.contains("/sha256/") || !before.contains(key))
-    );
-    until("an end of what is lost", || {
-        shared
-            .postgres
-            .ask("SELECT count(*) FROM objects WHERE state = 'lost'")
-            == "0"
-    });
+    until_at(&mut new, "a", &second.digest());
+    assert_eq!(new.all("a").text(), text("second"));
+    let image = tag(&mut one[0]);
+    until("the image", || tag(&mut new) == image);
 }
 
+/// Holds the lock of an upload until there is a table `collected`.
+const UPLOADING: &str = "DO $$ BEGIN
+    PERFORM pg_advisory_lock_shared(3, 2);
+    FOR looks IN 1..600 LOOP
+      IF EXISTS (SELECT 1 FROM pg_class WHERE relname = 'collected') THEN RETURN; END IF;
+      PERFORM pg_sleep(0.1);
+    END LOOP;
+  END $$";
+
 #[test]
-fn a_collection_removes_what_was_replaced_and_nothing_else() {
+fn nothing_is_removed_while_a_replica_uploads() {
     if postgres::is_missing() {
         return;
     }
+    let shared = Shared::start();
+    claim(&shared, "almanac");
+    shared.objects.copy("almanac/fleet", STRAY);
+    age(&shared, "fleet", "listed");
+    std::thread::scope(|scope| {
+        let uploading = scope.spawn(|| shared.postgres.ask(UPLOADING));
+        let locks = "SELECT count(*) FROM pg_locks
+            WHERE locktype = 'advisory' AND classid = 3 AND objid = 2 AND granted
+              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        shared.postgres.until(locks, "1");
+        assert_eq!(collect(&shared), 0);
+        shared.postgres.ask("CREATE TABLE collected ()");
+        uploading.join().unwrap();
+    });
+    assert_eq!(shared.objects.keys(), ["almanac/fleet", STRAY]);
+    age(&shared, "fleet", "listed");
+    assert_eq!(collect(&shared), 1);
+    assert_eq!(shared.objects.keys(), ["almanac/fleet"]);
+}
+
+/// A library that sets the clock of a program two days ahead.
+const CLOCK: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    static int (*next)(clockid_t, struct timespec *);
+    if (!next)
+        next = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int result = next(clock, now);
+    if (!result && clock == CLOCK_REALTIME)
+        now->tv_sec += 172800;
+    return result;
+}
+"#;
+
+/// Compiles it in this folder. Returns its path.
+fn clock(folder: &TempDir) -> String {
+    let (source, library) = (
+        folder.path().join("clock.c"),
+        folder.path().join("clock.so"),
+    );
+    fs::write(&source, CLOCK).unwrap();
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .args([&library, &source])
+        .arg("-ldl")
+        .status()
+        .unwrap();
+    assert!(compiled.success());
+    library.display().to_string()
+}
+
+#[test]
+fn a_replica_with_a_wrong_clock_does_not_date_the_catalogs() {
+    if postgres::is_missing() || skip_without("cc") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let library = clock(&folder);
     let (shared, upstream) = (Shared::start(), Upstream::start());
-    let (first, second) = (image_of("first"), image_of("second"));
-    upstream.push(REPOSITORY, "latest", &first);
+    let first = push(&upstream, "first");
     let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut one = replicas(&shared, &config, 1);
-    until_all_at(&mut one, "a", &first.digest());
-    upstream.push(REPOSITORY, "latest", &second);
-    until_all_at(&mut one, "a", &second.digest());
+    let [id, secret] = credentials();
+    let mut ahead = Almanac::start_with(
+        &format!("{}{config}", shared.settings()),
+        &[id, secret, ("LD_PRELOAD", &library)],
+    );
+    until_at(&mut ahead, "a", &first.digest());
+    ahead.program.wait_for_log("the difference", |log| {
+        log.contains("the clocks of this machine and of the database differ")
+    });
+    let dated = date(&mut ahead, "a");
+    assert!(dated <= SystemTime::now() + Duration::from_secs(1));
+    let mut other = shared.replica(&config);
+    until_at(&mut other, "a", &first.digest());
+    assert_eq!(date(&mut other, "a"), dated);
+}
 
-    // The moments of changes come a little later, and go with the next list.
-    let keys = || {
-        let mut keys = shared.objects.keys();
-        keys.retain(|key| !key.contains("moments/"));
-        keys
+#[test]
+fn other_content_gets_a_later_date_and_the_same_content_keeps_its_own() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(1)
+    else {
+        return;
     };
-    let all = keys();
-    assert_eq!(collect(&shared), Collected::default(), "it is too early");
-    let age = |rows: &str, columns: &str| {
-        let statement = format!("UPDATE {rows} SET {columns} = {columns} - interval '2 days'");
-        shared.postgres.ask(&statement);
+    // The clock of the database was ahead.
+    let ahead = "UPDATE generations SET modified = modified + 1800";
+    shared.postgres.ask(ahead);
+    let last = shared.postgres.ask("SELECT max(modified) FROM generations");
+    let second = push(&upstream, "second");
+    until_all_at(&mut replicas, "a", &second.digest());
+    let ahead = Duration::from_secs(last.parse::<u64>().unwrap() + 1);
+    let ahead = SystemTime::UNIX_EPOCH + ahead;
+    assert_eq!(date(&mut replicas[0], "a"), ahead);
+    // Another image with the same content.
+    let again = Image::of_catalog(&Catalog::one("second")).label("made", "again");
+    let again = again.build();
+    upstream.push(REPOSITORY, "latest", &again);
+    until_all_at(&mut replicas, "a", &again.digest());
+    assert_eq!(date(&mut replicas[0], "a"), ahead);
+}
+
+#[test]
+fn an_older_dump_of_the_database_is_followed_by_a_publication_with_a_higher_number() {
+    let Some(Following {
+        shared,
+        upstream,
+        mut replicas,
+        ..
+    }) = Following::start(2)
+    else {
+        return;
     };
-    age("generations", "flips");
-    age("objects", "touched");
-    let marked = collect(&shared);
-    assert_eq!(marked.generations, 1);
-    assert!(marked.marked > 3, "{marked:?}");
-    assert_eq!(marked.objects, 0, "a publisher may need them yet");
-    assert_eq!(keys(), all);
-
-    // One that is needed again while it goes gets another name.
-    upstream.push(REPOSITORY, "latest", &first);
-    until_all_at(&mut one, "a", &first.digest());
-    age("objects", "touched");
-    let removed = collect(&shared);
-    assert_eq!(removed.objects, marked.marked);
-    let known = "SELECT count(*) FROM objects";
-    // All objects have a row, and the mark of the fleet has none.
-    let count = (keys().len() - 1).to_string();
-    assert_eq!(shared.postgres.ask(known), count);
-
-    // Now and then the bucket is compared with the rows.
-    let before = keys();
-    let own = before.iter().find(|key| key.contains("sha256/")).unwrap();
-    let (name, _) = own.rsplit_once('-').unwrap();
-    shared.objects.copy(own, &format!("{name}-999999"));
-    // A check that was killed long ago has left its object.
-    let prefix = own.split_once("sha256/").unwrap().0;
-    shared
-        .objects
-        .copy(own, &format!("{prefix}probe-1700000000-0123456789abcdef"));
-    assert_eq!(collect(&shared).strays, 0, "it is too early");
-    shared
-        .postgres
-        .ask("UPDATE fleet SET listed = listed - interval '8 days'");
-    assert_eq!(collect(&shared).strays, 1);
-    assert_eq!(collect(&shared).strays, 0);
-    age("objects", "touched");
-    assert_eq!(collect(&shared).objects, 1);
-    assert_eq!(keys(), before);
-
-    // Nothing that a new replica needs is missing.
-    let mut others = replicas(&shared, &config, 1);
-    until_all_at(&mut others, "a", &first.digest());
-    assert_eq!(others[0].all("a").text(), text("first"));
-    let image = tag(&mut one[0]);
-    until("the image", || tag(&mut others[0]) == image);
+    let dump = shared.postgres.dump();
+    for package in ["second", "third", "fourth"] {
+        let image = push(&upstream, package);
+        until_all_at(&mut replicas, "a", &image.digest());
+    }
+    let last = shared.postgres.ask("SELECT max(number) FROM generations");
+    shared.postgres.restore(&dump);
+    let later = format!("SELECT count(*) > 0 FROM generations WHERE number > {last}");
+    shared.postgres.until(&later, "t");
+    for replica in &mut replicas {
+        assert_eq!(replica.all("a").text(), text("fourth"));
+    }
+    let fifth = push(&upstream, "fifth");
+    for replica in &mut replicas {
+        until("the next one", || {
+            let shown = replica.all("a").text();
+            assert_ne!(shown, text("first"));
+            shown == text("fifth")
+        });
+        until_at(replica, "a", &fifth.digest());
+        until_settled(replica);
+    }
 }

@@ -2,14 +2,10 @@
 
 mod access;
 mod archives;
-mod beats;
 mod bindings;
 mod content;
 mod limits;
-mod moments;
-mod newcomers;
 mod objects;
-mod publishing;
 mod pulls;
 mod repairs;
 mod replicas;
@@ -17,10 +13,11 @@ mod rollouts;
 mod stale;
 mod starts;
 
-use std::time::Instant;
+use std::path::Path;
+use std::time::{Instant, SystemTime};
 
+use almanac::fleet::{Fleet, FleetError, Settings};
 use almanac::objects::{self as bucket, CredentialSource};
-use almanac::store::fleet::{Collected, Fleet, FleetError, Settings};
 use images::digest::Digest;
 use serde_json::Value;
 
@@ -37,7 +34,10 @@ use crate::support::upstream::Upstream;
 const REPOSITORY: &str = "catalogs/a";
 
 /// Asks for the name of the replica that follows the only catalog.
-const HOLDER: &str = "SELECT r.name FROM leases l JOIN replicas r ON r.id = l.holder";
+const HOLDER: &str = "SELECT r.name FROM pg_locks h JOIN pg_locks p USING (pid, database, locktype)
+    JOIN replicas r ON r.id = p.objid::bigint
+    WHERE locktype = 'advisory' AND h.classid = 2 AND h.granted AND p.classid = 1
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 
 /// A database and a bucket.
 struct Shared {
@@ -256,22 +256,104 @@ fn claim(shared: &Shared, prefix: &str) {
     });
 }
 
-/// Runs a collection beside the replicas.
-fn collect(shared: &Shared) -> Collected {
-    let collected = try_collect(shared).unwrap();
-    collected.expect("nobody else collects")
+// starts
+
+/// Tries a configuration by `serve --check`.
+fn check(config: &str, variables: &[(&str, &str)]) -> Finished {
+    let folder = tempfile::tempdir().unwrap();
+    check_in(&folder.path().join("data"), config, variables)
+}
+
+/// The same with a data folder.
+fn check_in(data: &Path, config: &str, variables: &[(&str, &str)]) -> Finished {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("almanac.toml");
+    std::fs::write(&path, config).unwrap();
+    let start = Start::new(["serve", "--check", "--config", path.to_str().unwrap()])
+        .argument("--data-dir={data}")
+        .argument("--grpc=127.0.0.1:0")
+        .argument("--http=127.0.0.1:0")
+        .argument("--admin=127.0.0.1:0")
+        .data(data);
+    let start = variables
+        .iter()
+        .fold(start, |start, (name, value)| start.variable(name, value));
+    start.run()
+}
+
+/// Checks that a command was refused with these words.
+#[track_caller]
+fn assert_refused(refused: &Finished, words: &[&str]) {
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    for word in words {
+        assert!(
+            refused.stderr.contains(word),
+            "{word:?} is not in {refused:?}"
+        );
+    }
+}
+
+/// Checks that a command ended well.
+#[track_caller]
+fn assert_good(done: &Finished) {
+    assert!(done.status.success(), "{done:?}");
+}
+
+// content
+
+/// Runs a collection beside the replicas. Returns how many objects it has removed.
+fn collect(shared: &Shared) -> usize {
+    try_collect(shared).unwrap()
 }
 
 /// The same, which may fail.
-fn try_collect(shared: &Shared) -> Result<Option<Collected>, FleetError> {
+fn try_collect(shared: &Shared) -> Result<usize, FleetError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
-        let fleet = self::fleet(shared);
-        let collected = fleet.collect().await;
+        let fleet = fleet(shared);
+        let removed = fleet.collect().await;
         fleet.close().await;
-        collected
+        removed
     })
+}
+
+/// The place of the replica that follows the only catalog, among those of [`replicas`].
+fn holder(shared: &Shared) -> usize {
+    let mut holder = None;
+    until("a holder", || {
+        holder = shared.postgres.ask(HOLDER).parse().ok();
+        holder.is_some()
+    });
+    holder.unwrap()
+}
+
+/// The date of what a replica serves of a catalog.
+fn date(replica: &mut Almanac, catalog: &str) -> SystemTime {
+    let reply = replica.all(catalog);
+    let date = reply.header("last-modified").unwrap();
+    httpdate::parse_http_date(date).unwrap()
+}
+
+/// Why a replica does not show the newest revision of the catalog `a`.
+fn waits(replica: &mut Almanac) -> String {
+    let status = status_of(replica);
+    status["waits"]["a"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Waits until a replica serves some revision of a catalog.
+fn until_serving(replica: &mut Almanac, catalog: &str) {
+    replica.until_within(LONG_PATIENCE, catalog, "a revision", |status| {
+        status["state"] == "serving"
+    });
+}
+
+/// Waits until a replica lacks nothing.
+fn until_settled(replica: &mut Almanac) {
+    until("an end of what it lacks", || {
+        let status = status_of(replica);
+        status["behind"] == serde_json::json!([]) && status["waits"] == serde_json::json!({})
+    });
 }

@@ -1,78 +1,167 @@
-//! Pulls by digest of images that other replicas have shown.
+//! Pulls by digest, at whichever replica.
 
-use super::{Following, REPOSITORY, push, tag, until, until_all_at};
-use crate::support::almanac::following;
-use crate::support::http::get;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
-/// A client that began a pull elsewhere may go on with it at a replica that was not there.
+use super::{Following, REPOSITORY, push, status_of, tag, until, until_all_at};
+use crate::support::almanac::{Almanac, LONG_PATIENCE, following};
+use crate::support::http::{Reply, ask, get};
+
+/// A client follows the tag at one replica and pulls by digest at another, as it does
+/// behind a balancer, while the catalog changes.
 #[test]
-fn a_replica_that_starts_answers_digests_that_others_have_shown_before() {
-    let Some(mut following) = Following::start(2) else {
-        return;
-    };
-    let before = tag(&mut following.replicas[0]);
-    let path = format!("/v2/a/manifests/{before}");
-    let address = following.replicas[0].program.address("http");
-    let manifest = get(address, &path).unwrap().body;
-    let second = push(&following.upstream, "second");
-    until_all_at(&mut following.replicas, "a", &second.digest());
-    following.replicas[1].program.kill9();
-    following.replicas[1].program.restart();
-    let config = following.upstream.reference(REPOSITORY, "latest");
-    let empty = following.shared.replica(&self::following(&config));
-    following.replicas.push(empty);
-    for replica in &mut following.replicas[1..] {
-        until("readiness", || replica.ready().status == 200);
-        let address = replica.program.address("http");
-        let pulled = get(address, &path).unwrap();
-        assert_eq!(pulled.status, 200, "{}", pulled.text());
-        assert_eq!(pulled.body, manifest);
-        let parts: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
-        let layers = parts["layers"].as_array().unwrap().iter();
-        for part in layers.chain([&parts["config"]]) {
-            let digest = part["digest"].as_str().unwrap();
-            let blob = get(address, &format!("/v2/a/blobs/{digest}")).unwrap();
-            assert_eq!(blob.status, 200, "{}", blob.text());
-        }
-        assert_ne!(tag(replica), before);
-    }
-}
-
-/// Each image counts alone, and one that fails is tried again.
-#[test]
-fn a_replaced_image_that_cannot_be_fetched_keeps_no_other_away() {
+fn a_pull_that_begins_at_one_replica_ends_at_another_while_the_catalog_changes() {
     let Some(Following {
-        shared,
+        shared: _shared,
         upstream,
         mut replicas,
         ..
-    }) = Following::start(1)
+    }) = Following::start(3)
     else {
         return;
     };
-    let mut images = vec![tag(&mut replicas[0])];
+    let addresses = replicas.iter_mut();
+    let addresses: Vec<_> = addresses.map(|it| it.program.address("http")).collect();
     for package in ["second", "third"] {
-        let next = push(&upstream, package);
-        until_all_at(&mut replicas, "a", &next.digest());
-        until("its image", || !images.contains(&tag(&mut replicas[0])));
-        images.push(tag(&mut replicas[0]));
+        let before = tag(&mut replicas[0]);
+        for replica in &mut replicas {
+            until("the same image", || tag(replica) == before);
+        }
+        let image = push(&upstream, package);
+        let begin = Instant::now();
+        let mut has_changed = [false; 3];
+        while has_changed.contains(&false) {
+            assert!(begin.elapsed() < LONG_PATIENCE, "{has_changed:?}");
+            for (number, address) in addresses.iter().enumerate() {
+                let shown = get(*address, "/v2/a/manifests/latest").unwrap();
+                let digest = shown.header("docker-content-digest").unwrap().to_owned();
+                let is_new = digest != before;
+                assert!(is_new || !has_changed[number], "{number} went back");
+                has_changed[number] = is_new;
+                let other = addresses[(number + 1) % addresses.len()];
+                let pulled = get(other, &format!("/v2/a/manifests/{digest}")).unwrap();
+                assert_eq!(pulled.status, 200, "{digest}");
+                assert_eq!(pulled.body, shown.body);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        until_all_at(&mut replicas, "a", &image.digest());
     }
-    let own = "SELECT encode(p.digest, 'hex') FROM image_parts p
-        WHERE p.image = (SELECT id FROM images ORDER BY id OFFSET 1 LIMIT 1)
-          AND NOT EXISTS (SELECT 1 FROM image_parts o
-            WHERE o.digest = p.digest AND o.image <> p.image)";
-    let own = shared.postgres.ask(own);
-    let part: &'static str = own.lines().next().unwrap().to_owned().leak();
-    shared.objects.lie(|lies| lies.altered = Some(part));
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut new = shared.replica(&config);
-    new.program.wait_until_ready();
-    let address = new.program.address("http");
-    let pull = |digest: &str| get(address, &format!("/v2/a/manifests/{digest}")).unwrap();
-    assert_eq!(pull(&images[0]).status, 200);
-    new.program.wait_for_log("the reason", |log| {
-        log.contains("cannot be pulled here yet")
+}
+
+/// An image that a replica with an empty data folder has never had.
+struct Replaced {
+    following: Following,
+    /// The replica, and where it answers.
+    new: Almanac,
+    address: SocketAddr,
+    /// What another one answered for the manifest.
+    manifest: Reply,
+    /// The paths of the manifest, its configuration and its layers.
+    paths: Vec<String>,
+}
+
+fn replaced() -> Option<Replaced> {
+    let mut following = Following::start(1)?;
+    let manifest = following.replicas[0].until_pullable("a");
+    let digest = manifest.header("docker-content-digest").unwrap().to_owned();
+    let parts: serde_json::Value = serde_json::from_slice(&manifest.body).unwrap();
+    let layers = parts["layers"].as_array().unwrap().iter();
+    let blobs = layers.chain([&parts["config"]]).map(|part| {
+        let digest = part["digest"].as_str().unwrap();
+        format!("/v2/a/blobs/{digest}")
     });
-    shared.objects.behave();
-    until("the second image", || pull(&images[1]).status == 200);
+    let mut paths = vec![format!("/v2/a/manifests/{digest}")];
+    paths.extend(blobs);
+    let second = push(&following.upstream, "second");
+    until_all_at(&mut following.replicas, "a", &second.digest());
+    let source = following.upstream.reference(REPOSITORY, "latest");
+    let mut new = following.shared.replica(&self::following(&source));
+    new.program.wait_until_ready();
+    until("another image", || tag(&mut new) != digest);
+    let own = new.blobs();
+    paths.retain(|path| !own.iter().any(|name| path.ends_with(name)));
+    assert!(paths.len() > 1, "{paths:?}");
+    Some(Replaced {
+        address: new.program.address("http"),
+        following,
+        new,
+        manifest,
+        paths,
+    })
+}
+
+/// The digest that a path ends with.
+fn digest(path: &str) -> &str {
+    path.rsplit('/').next().unwrap()
+}
+
+#[test]
+fn what_only_another_replica_has_shown_is_read_through_the_bucket() {
+    let Some(replaced) = replaced() else {
+        return;
+    };
+    let (address, paths) = (replaced.address, &replaced.paths);
+    for path in paths {
+        let pulled = get(address, path).unwrap();
+        assert_eq!(pulled.status, 200, "{}", pulled.text());
+        assert_eq!(pulled.header("docker-content-digest"), Some(digest(path)));
+        let found = images::digest::Digest::of(&pulled.body).to_string();
+        assert_eq!(found, digest(path));
+        let head = ask(address, "HEAD", path, &[], b"").unwrap();
+        let length = pulled.body.len().to_string();
+        assert_eq!(head.header("content-length"), Some(&*length));
+        assert!(head.body.is_empty());
+    }
+    let pulled = get(address, &paths[0]).unwrap();
+    assert_eq!(pulled.body, replaced.manifest.body);
+    let media_type = replaced.manifest.header("content-type");
+    assert_eq!(pulled.header("content-type"), media_type);
+
+    // A manifest is no blob, and a file of a revision is no part of an image.
+    let file = "SELECT 'sha256:' || encode(digest, 'hex') FROM objects
+        WHERE name = 'record.json' LIMIT 1";
+    let file = replaced.following.shared.postgres.ask(file);
+    let unknown = images::digest::Digest::of(b"unknown").to_string();
+    for path in [
+        format!("/v2/a/manifests/{}", digest(&paths[1])),
+        format!("/v2/a/blobs/{}", digest(&paths[0])),
+        format!("/v2/a/blobs/{file}"),
+        format!("/v2/a/blobs/{unknown}"),
+    ] {
+        assert_eq!(get(address, &path).unwrap().status, 404, "{path}");
+    }
+}
+
+/// Whether the connection broke before all bytes came.
+fn is_broken_off(reply: io::Result<Reply>) -> bool {
+    match reply {
+        Ok(reply) => reply.status == 200 && reply.body.is_empty(),
+        Err(_) => true,
+    }
+}
+
+#[test]
+fn an_answer_is_broken_off_when_the_bucket_has_other_bytes() {
+    let Some(mut replaced) = replaced() else {
+        return;
+    };
+    let objects = &replaced.following.shared.objects;
+    objects.lie(|lies| lies.altered = Some("/sha256/"));
+    for path in &replaced.paths {
+        assert!(is_broken_off(get(replaced.address, path)), "{path}");
+    }
+    until("the reports", || {
+        status_of(&mut replaced.new)["lost_objects"] != 0
+    });
+    objects.behave();
+    for path in &replaced.paths {
+        let pulled = get(replaced.address, path).unwrap();
+        let found = images::digest::Digest::of(&pulled.body).to_string();
+        assert_eq!(found, digest(path));
+    }
+    until("an end of the reports", || {
+        status_of(&mut replaced.new)["lost_objects"] == 0
+    });
 }

@@ -2,120 +2,135 @@
 
 use std::time::SystemTime;
 
-use super::{REPOSITORY, Shared, image_of, push, replicas, tag, until, until_all_at, until_at};
-use crate::support::almanac::{Almanac, LONG_PATIENCE, following};
+use super::{
+    REPOSITORY, Shared, date, image_of, push, replicas, tag, until, until_all_at, until_at,
+    until_serving,
+};
+use crate::support::almanac::{Almanac, following};
 use crate::support::postgres;
 use crate::support::upstream::Upstream;
 
-/// The date of what a replica serves of a catalog.
-fn date(replica: &mut Almanac, catalog: &str) -> SystemTime {
-    let reply = replica.all(catalog);
-    let date = reply.header("last-modified").unwrap();
-    httpdate::parse_http_date(date).unwrap()
+/// The catalog `a`, and one that is made of it.
+const BOTH: [&str; 2] = ["a", "ours"];
+
+/// What replicas share, and a registry with the tag `v1`.
+struct Rollout {
+    shared: Shared,
+    upstream: Upstream,
 }
 
-/// Waits until a replica serves this package, at a later date than before, and nothing older on
-/// the way.
-fn until_later(replica: &mut Almanac, catalog: &str, package: &str, before: &mut SystemTime) {
-    until(package, || {
+impl Rollout {
+    /// With two replicas at `v1`, whose package is `first`.
+    fn start() -> Option<(Self, Vec<Almanac>)> {
+        if postgres::is_missing() {
+            return None;
+        }
+        let (shared, upstream) = (Shared::start(), Upstream::start());
+        let first = image_of("first");
+        upstream.push(REPOSITORY, "v1", &first);
+        let rollout = Self { shared, upstream };
+        let mut both = replicas(&rollout.shared, &rollout.config("v1"), 2);
+        until_all_at(&mut both, "a", &first.digest());
+        for replica in &mut both {
+            until_serving(replica, "ours");
+        }
+        Some((rollout, both))
+    }
+
+    /// The configuration of both catalogs at a tag.
+    fn config(&self, tag: &str) -> String {
+        let ours = "\n[[catalog]]\nname = \"ours\"\nfrom = [\"a\"]\n";
+        following(&self.upstream.reference(REPOSITORY, tag)) + ours
+    }
+
+    fn push(&self, tag: &str, package: &str) {
+        self.upstream.push(REPOSITORY, tag, &image_of(package));
+    }
+
+    /// Gives a replica the configuration of a tag.
+    fn configure(&self, replica: &mut Almanac, tag: &str) {
+        let config = format!("{}{}", self.shared.settings(), self.config(tag));
+        replica.reconfigure(&config);
+    }
+}
+
+/// Waits until a replica serves this package. No date on the way is earlier than the last one.
+fn until_serves(replica: &mut Almanac, catalog: &str, package: &str, last: &mut SystemTime) {
+    let mut look = |replica: &mut Almanac| {
         let now = date(replica, catalog);
-        assert!(now >= *before, "{now:?} after {before:?}");
-        let is_later = now > std::mem::replace(before, now);
-        is_later || replica.packages(catalog).unwrap() == [package]
+        assert!(now >= *last, "{catalog}: {now:?} after {last:?}");
+        *last = now;
+    };
+    until(package, || {
+        look(replica);
+        replica.packages(catalog).unwrap() == [package]
     });
-    until(package, || replica.packages(catalog).unwrap() == [package]);
-    let now = date(replica, catalog);
-    assert!(now >= *before, "{now:?} after {before:?}");
-    *before = now;
+    look(replica);
 }
 
-/// The configuration of a catalog at a tag, and of one that is made of it.
-fn at(upstream: &Upstream, tag: &str) -> String {
-    let ours = "\n[[catalog]]\nname = \"ours\"\nfrom = [\"a\"]\n";
-    following(&upstream.reference(REPOSITORY, tag)) + ours
+fn dates(replica: &mut Almanac) -> [SystemTime; 2] {
+    BOTH.map(|name| date(replica, name))
 }
 
 #[test]
 fn a_rollback_brings_the_earlier_content_at_a_later_date() {
-    if postgres::is_missing() {
+    let Some((rollout, mut both)) = Rollout::start() else {
         return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let (first, second) = (image_of("first"), image_of("second"));
-    upstream.push(REPOSITORY, "v1", &first);
-    upstream.push(REPOSITORY, "v2", &second);
-    let mut both = replicas(&shared, &at(&upstream, "v1"), 2);
-    until_all_at(&mut both, "a", &first.digest());
-    for replica in &mut both {
-        replica.until_within(LONG_PATIENCE, "ours", "a revision", |status| {
-            status["state"] == "serving"
-        });
-    }
-    let mut dates = [[SystemTime::UNIX_EPOCH; 2]; 2];
-    for (tag, package) in [("v1", "first"), ("v2", "second"), ("v1", "first")] {
+    };
+    rollout.push("v2", "second");
+    for (tag, package) in [("v2", "second"), ("v1", "first")] {
+        let mut last: Vec<_> = both.iter_mut().map(dates).collect();
         for replica in &mut both {
-            replica.reconfigure(&format!("{}{}", shared.settings(), at(&upstream, tag)));
+            rollout.configure(replica, tag);
         }
-        for (replica, dates) in both.iter_mut().zip(&mut dates) {
-            for (name, date) in ["a", "ours"].into_iter().zip(dates) {
-                until_later(replica, name, package, date);
+        for (replica, last) in both.iter_mut().zip(&mut last) {
+            for (name, last) in BOTH.into_iter().zip(last) {
+                let before = *last;
+                until_serves(replica, name, package, last);
+                assert!(*last > before, "{name} at {tag}: {last:?}");
             }
         }
     }
+    for name in BOTH {
+        let dates = both.iter_mut().map(|replica| date(replica, name));
+        let mut dates: Vec<_> = dates.collect();
+        dates.dedup();
+        assert_eq!(dates.len(), 1, "{name}");
+    }
     let tracks = "SELECT count(*) FROM tracks WHERE catalog = 'a'";
-    assert_eq!(shared.postgres.ask(tracks), "2");
+    assert_eq!(rollout.shared.postgres.ask(tracks), "2");
 }
 
-/// Each was published once, so that its files are in the fleet.
+/// It was published before, so that its files are in the fleet.
 #[test]
 fn a_rollback_needs_no_source() {
-    if postgres::is_missing() {
+    let Some((rollout, mut both)) = Rollout::start() else {
         return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let (first, second) = (image_of("first"), image_of("second"));
-    upstream.push(REPOSITORY, "v1", &first);
-    upstream.push(REPOSITORY, "v2", &second);
-    let mut both = replicas(&shared, &at(&upstream, "v1"), 2);
-    until_all_at(&mut both, "a", &first.digest());
-    let configured = |tag| format!("{}{}", shared.settings(), at(&upstream, tag));
-    for replica in &mut both {
-        replica.reconfigure(&configured("v2"));
-    }
-    until_all_at(&mut both, "a", &second.digest());
-    let mut dates = [[SystemTime::UNIX_EPOCH; 2]; 2];
-    for (replica, dates) in both.iter_mut().zip(&mut dates) {
-        for (name, date) in ["a", "ours"].into_iter().zip(dates) {
-            until_later(replica, name, "second", date);
+    };
+    rollout.push("v2", "second");
+    let until_all_serve = |both: &mut [Almanac], package: &str| {
+        for replica in both {
+            for name in BOTH {
+                until(package, || replica.packages(name).unwrap() == [package]);
+            }
         }
-    }
-    upstream.misbehave(|behaviour| behaviour.status = Some(503));
+    };
     for replica in &mut both {
-        replica.reconfigure(&configured("v1"));
+        rollout.configure(replica, "v2");
     }
-    for (replica, dates) in both.iter_mut().zip(&mut dates) {
-        for (name, date) in ["a", "ours"].into_iter().zip(dates) {
-            until_later(replica, name, "first", date);
-        }
-    }
-    // Nor does one without a network.
+    until_all_serve(&mut both, "second");
+    rollout
+        .upstream
+        .misbehave(|behaviour| behaviour.status = Some(503));
     for replica in &mut both {
-        replica.stop();
+        rollout.configure(replica, "v1");
     }
-    let offline = format!("offline = true\n{}", configured("v2"));
-    for replica in &mut both {
-        replica.restart_with(&offline);
-    }
-    for (replica, dates) in both.iter_mut().zip(&mut dates) {
-        for (name, date) in ["a", "ours"].into_iter().zip(dates) {
-            until_later(replica, name, "second", date);
-        }
-    }
+    until_all_serve(&mut both, "first");
 }
 
 /// The tracks of both kinds of image are of the same source.
 #[test]
-fn a_change_of_the_kind_of_image_goes_on_with_the_latest_content() {
+fn a_change_of_the_kind_of_image_keeps_the_content_its_date_and_pulls_by_digest() {
     if postgres::is_missing() {
         return;
     }
@@ -125,141 +140,100 @@ fn a_change_of_the_kind_of_image_goes_on_with_the_latest_content() {
     let full = format!("{slim}mirror = \"full\"\n");
     let mut both = replicas(&shared, &slim, 2);
     until_all_at(&mut both, "a", &first.digest());
-    for replica in &mut both {
-        replica.reconfigure(&format!("{}{full}", shared.settings()));
-    }
+    let (slim_tag, dated) = (tag(&mut both[0]), date(&mut both[0], "a"));
+    let configure = |both: &mut [Almanac], config: &str| {
+        for replica in both {
+            replica.reconfigure(&format!("{}{config}", shared.settings()));
+        }
+    };
+    configure(&mut both, &full);
     let wanted = first.digest().to_string();
     for replica in &mut both {
         until("the mirrored image", || tag(replica) == wanted);
+        assert_eq!(date(replica, "a"), dated);
+    }
+    // A pull of the image before may go on, also at a replica that starts.
+    both.push(shared.replica(&full));
+    until_all_at(&mut both, "a", &first.digest());
+    let path = format!("/v2/a/manifests/{slim_tag}");
+    for replica in &mut both {
+        assert_eq!(replica.http(&path).status, 200);
     }
     let second = push(&upstream, "second");
     until_all_at(&mut both, "a", &second.digest());
-    upstream.misbehave(|behaviour| behaviour.status = Some(503));
-    let mut dates: Vec<_> = both.iter_mut().map(|replica| date(replica, "a")).collect();
+    let dated = date(&mut both[0], "a");
+    configure(&mut both, &slim);
     for replica in &mut both {
-        replica.reconfigure(&format!("{}{slim}", shared.settings()));
-    }
-    // An image of the latest content is made here.
-    for (replica, before) in both.iter_mut().zip(&mut dates) {
         until("the slim image", || {
             assert_eq!(replica.packages("a").unwrap(), ["second"]);
-            let now = date(replica, "a");
-            assert!(now >= std::mem::replace(before, now));
+            assert_eq!(date(replica, "a"), dated);
             let shown = tag(replica);
-            shown != wanted && shown != second.digest().to_string()
+            shown != wanted && shown != second.digest().to_string() && shown != slim_tag
         });
     }
 }
 
 /// The source of the new configuration cannot be read, and that of the old one changes.
 #[test]
-fn a_replica_that_comes_later_to_a_new_configuration_does_not_go_back() {
-    if postgres::is_missing() {
+fn a_new_configuration_without_content_leaves_what_is_served() {
+    let Some((rollout, mut both)) = Rollout::start() else {
         return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    upstream.push(REPOSITORY, "v1", &image_of("first"));
-    let mut both = replicas(&shared, &at(&upstream, "v1"), 2);
-    let configured = |tag| format!("{}{}", shared.settings(), at(&upstream, tag));
-    until_all_at(&mut both, "a", &image_of("first").digest());
-    for replica in &mut both {
-        replica.until_within(LONG_PATIENCE, "ours", "a revision", |status| {
-            status["state"] == "serving"
-        });
-    }
+    };
     let [early, late] = &mut both[..] else {
         unreachable!("two were started");
     };
-    early.reconfigure(&configured("v2"));
-    early.until_within(LONG_PATIENCE, "a", "a failure", |status| {
-        status["failures"].as_u64() > Some(0)
+    rollout.configure(early, "v2");
+    early.until_failed("a");
+    rollout.push("v1", "second");
+    let mut last = dates(late);
+    for (name, last) in BOTH.into_iter().zip(&mut last) {
+        until_serves(late, name, "second", last);
+    }
+    rollout.configure(late, "v2");
+    // Whichever of them follows it.
+    until("a failure of the new source", || {
+        early.status("a")["failures"] != 0 || late.status("a")["failures"] != 0
     });
-    let second = image_of("second");
-    upstream.push(REPOSITORY, "v1", &second);
-    until_at(late, "a", &second.digest());
-    until("the curated one", || {
-        late.packages("ours").unwrap() == ["second"]
-    });
-    let mut dates = ["a", "ours"].map(|name| date(late, name));
-    late.reconfigure(&configured("v2"));
-    // Both serve the latest content.
-    until("the same", || {
-        for (name, before) in ["a", "ours"].into_iter().zip(&mut dates) {
-            assert_eq!(late.packages(name).unwrap(), ["second"]);
-            let now = date(late, name);
-            assert!(now >= *before, "{name}: {now:?} after {before:?}");
-            *before = now;
+    for (replica, package) in [(&mut *early, "first"), (&mut *late, "second")] {
+        for name in BOTH {
+            assert_eq!(replica.packages(name).unwrap(), [package]);
         }
-        ["a", "ours"]
-            .iter()
-            .all(|name| early.packages(name).unwrap() == ["second"])
-    });
-    upstream.push(REPOSITORY, "v2", &image_of("third"));
-    for (name, mut before) in ["a", "ours"].into_iter().zip(dates) {
-        until_later(late, name, "third", &mut before);
+    }
+    rollout.push("v2", "third");
+    for (name, last) in BOTH.into_iter().zip(&mut last) {
+        let before = *last;
+        until_serves(late, name, "third", last);
+        assert!(*last > before);
         until("the same", || early.packages(name).unwrap() == ["third"]);
+        until("the same date", || date(early, name) == *last);
     }
-}
-
-/// Pulls by digest may go on, at whichever replica.
-#[test]
-fn an_image_can_be_pulled_after_a_change_of_its_kind_also_at_a_replica_that_starts() {
-    if postgres::is_missing() {
-        return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let first = push(&upstream, "first");
-    let slim = following(&upstream.reference(REPOSITORY, "latest"));
-    let full = format!("{slim}mirror = \"full\"\n");
-    let mut both = replicas(&shared, &slim, 2);
-    until_all_at(&mut both, "a", &first.digest());
-    let before = tag(&mut both[0]);
-    for replica in &mut both {
-        replica.reconfigure(&format!("{}{full}", shared.settings()));
-    }
-    let path = format!("/v2/a/manifests/{before}");
-    for replica in &mut both {
-        let wanted = first.digest().to_string();
-        until("the mirrored image", || tag(replica) == wanted);
-        assert_eq!(replica.http(&path).status, 200);
-    }
-    both.push(shared.replica(&full));
-    until_all_at(&mut both, "a", &first.digest());
-    until("the replaced image", || both[2].http(&path).status == 200);
 }
 
 /// Its source has content of its own, which is older than that of the old configuration.
 #[test]
 fn content_of_a_new_configuration_gets_a_later_date_when_another_replica_comes() {
-    if postgres::is_missing() {
+    let Some((rollout, mut both)) = Rollout::start() else {
         return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    upstream.push(REPOSITORY, "v1", &image_of("first"));
-    upstream.push(REPOSITORY, "v2", &image_of("new"));
-    let mut both = replicas(&shared, &at(&upstream, "v1"), 2);
-    let configured = |tag| format!("{}{}", shared.settings(), at(&upstream, tag));
-    until_all_at(&mut both, "a", &image_of("first").digest());
-    for replica in &mut both {
-        replica.until_within(LONG_PATIENCE, "ours", "a revision", |status| {
-            status["state"] == "serving"
-        });
-    }
+    };
     let [early, late] = &mut both[..] else {
         unreachable!("two were started");
     };
-    early.reconfigure(&configured("v2"));
+    rollout.push("v2", "new");
+    rollout.configure(early, "v2");
     until_at(early, "a", &image_of("new").digest());
-    let second = image_of("second");
-    upstream.push(REPOSITORY, "v1", &second);
-    until_at(late, "a", &second.digest());
     until("the curated one", || {
-        late.packages("ours").unwrap() == ["second"]
+        early.packages("ours").unwrap() == ["new"]
     });
-    let dates = ["a", "ours"].map(|name| date(late, name));
-    late.reconfigure(&configured("v2"));
-    for (name, mut before) in ["a", "ours"].into_iter().zip(dates) {
-        until_later(late, name, "new", &mut before);
+    rollout.push("v1", "second");
+    let mut last = dates(late);
+    for (name, last) in BOTH.into_iter().zip(&mut last) {
+        until_serves(late, name, "second", last);
+    }
+    rollout.configure(late, "v2");
+    for (name, last) in BOTH.into_iter().zip(&mut last) {
+        let before = *last;
+        until_serves(late, name, "new", last);
+        assert!(*last > before, "{name}");
         assert_eq!(early.packages(name).unwrap(), ["new"]);
         until("the same date", || date(early, name) == date(late, name));
     }
@@ -283,9 +257,7 @@ fn a_curated_catalog_whose_source_moves_does_not_change_to_and_fro() {
     push(&upstream, "first");
     upstream.push(elsewhere, "latest", &image_of("second"));
     let until_ours = |replica: &mut Almanac, package: &str| {
-        replica.until_within(LONG_PATIENCE, "ours", "a revision", |status| {
-            status["state"] == "serving"
-        });
+        until_serving(replica, "ours");
         until(package, || replica.packages("ours").unwrap() == [package]);
     };
     let mut old = shared.replica(&config(REPOSITORY));

@@ -1,52 +1,34 @@
-//! A holder that is stopped for a minute, and then goes on.
+//! A holder that is stopped and goes on, and one that dies before it has notified receivers.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::{Following, HOLDER, Shared, push, until, until_all_at, until_at};
-use crate::support::almanac::Almanac;
-use crate::support::image::Built;
+use serde_json::Value;
 
-/// How long it is stopped: its leases, its sessions and its requests are long gone then.
-const STOPPED: Duration = Duration::from_mins(1);
+use super::{Following, REPOSITORY, Shared, holder, push, replicas, until, until_all_at, until_at};
+use crate::support::almanac::{Almanac, following};
+use crate::support::image::Built;
+use crate::support::postgres;
+use crate::support::receiver::Receiver;
+use crate::support::upstream::Upstream;
+
+/// How long it is stopped: its session and its requests are long gone then.
+const STOPPED: Duration = Duration::from_secs(20);
 /// How long it is watched afterwards.
 const WATCHED: Duration = Duration::from_secs(10);
 
-/// What was seen of the catalog `a`, which must not go back.
-#[derive(Default)]
-struct Seen {
-    /// The number of the content that each replica last showed.
-    shown: BTreeMap<&'static str, usize>,
-    /// Who had each epoch of the lease.
-    holders: BTreeMap<String, String>,
+/// Looks at what a replica serves: one of these contents, and none before the `last` one.
+fn look(replica: &mut Almanac, all: &[&Built], last: &mut usize) {
+    let status = replica.status("a");
+    let digest = status["revision"]["digest"].as_str().unwrap();
+    let mut all = all.iter();
+    let found = all.position(|image| image.digest().to_string() == digest);
+    let found = found.unwrap();
+    assert!(found >= *last, "from {last} to {found}");
+    *last = found;
 }
 
-impl Seen {
-    /// Looks at a replica and at the rows.
-    fn look(&mut self, shared: &Shared, name: &'static str, replica: &mut Almanac, all: &[&Built]) {
-        let status = replica.status("a");
-        let digest = status["revision"]["digest"].as_str();
-        let digest = digest.unwrap_or_else(|| panic!("{name} serves nothing: {status:#}"));
-        let mut contents = all.iter().map(|image| image.digest().to_string());
-        let number = contents.position(|known| known == digest).unwrap();
-        let last = self.shown.insert(name, number);
-        assert!(
-            last <= Some(number),
-            "{name} went from {last:?} to {number}"
-        );
-        let rows = "SELECT epoch, holder FROM leases WHERE holder IS NOT NULL";
-        for row in shared.postgres.ask(rows).lines() {
-            let (epoch, holder) = row.split_once('|').unwrap();
-            let known = self.holders.entry(epoch.to_owned());
-            let known = known.or_insert_with(|| holder.to_owned());
-            assert_eq!(known, holder, "epoch {epoch} has two holders");
-        }
-    }
-}
-
-/// Between an announcement and its moment, which others hold up.
 #[test]
-fn a_holder_that_was_stopped_for_a_minute_publishes_nothing_when_it_goes_on() {
+fn no_client_goes_back_when_a_holder_that_was_stopped_goes_on() {
     let Some(Following {
         shared,
         upstream,
@@ -56,41 +38,19 @@ fn a_holder_that_was_stopped_for_a_minute_publishes_nothing_when_it_goes_on() {
     else {
         return;
     };
-    // So many that the two are never half.
-    shared.postgres.ask(
-        "INSERT INTO replicas (name, version, format, wants, ready, expires)
-         SELECT 'other', '0', 0, ARRAY[id], true, clock_timestamp() + interval '1 hour'
-         FROM tracks, generate_series(1, 3)",
-    );
-    let ready = "SELECT count(*) FROM replicas WHERE ready AND name <> 'other'";
-    shared.postgres.until(ready, "2");
-    let second = push(&upstream, "second");
-    let receipts = "SELECT count(*) FROM receipts JOIN generations USING (track, number)
-                    WHERE flips IS NULL";
-    shared.postgres.until(receipts, "2");
-    // Those that get lost are left again.
-    shared.postgres.ask("DELETE FROM receipts");
-    shared.postgres.until(receipts, "2");
-
-    let holder = shared.postgres.ask(HOLDER);
-    let mut stopped = replicas.swap_remove(holder.parse().unwrap());
-    let mut seen = Seen::default();
-    seen.look(&shared, "the holder", &mut stopped, &[&first, &second]);
+    let place = holder(&shared);
+    let mut stopped = replicas.swap_remove(place);
+    let (mut of_stopped, mut of_other) = (0, 0);
     stopped.program.signal("STOP");
     let since = Instant::now();
-    until("another holder", || {
-        let now = shared.postgres.ask(HOLDER);
-        !now.is_empty() && now != holder
-    });
-    let others = "DELETE FROM replicas WHERE name = 'other'";
-    shared.postgres.ask(others);
-    // The next one goes on with what was announced.
+    until("another holder", || holder(&shared) != place);
+    let second = push(&upstream, "second");
     until_all_at(&mut replicas, "a", &second.digest());
     let third = push(&upstream, "third");
     until_all_at(&mut replicas, "a", &third.digest());
     let all = [&first, &second, &third];
     while since.elapsed() < STOPPED {
-        seen.look(&shared, "the other", &mut replicas[0], &all);
+        look(&mut replicas[0], &all, &mut of_other);
         std::thread::sleep(Duration::from_millis(500));
     }
     let number = "SELECT max(number) FROM generations";
@@ -99,15 +59,70 @@ fn a_holder_that_was_stopped_for_a_minute_publishes_nothing_when_it_goes_on() {
     stopped.program.signal("CONT");
     let since = Instant::now();
     while since.elapsed() < WATCHED {
-        seen.look(&shared, "the other", &mut replicas[0], &all);
-        seen.look(&shared, "the holder", &mut stopped, &all);
+        look(&mut replicas[0], &all, &mut of_other);
+        look(&mut stopped, &all, &mut of_stopped);
         std::thread::sleep(Duration::from_millis(20));
     }
     until_at(&mut stopped, "a", &third.digest());
     assert_eq!(shared.postgres.ask(number), last);
-    // Only the epochs of holders, in their order.
-    let order = "SELECT count(*) FROM generations a JOIN generations b USING (track)
-                 WHERE a.number < b.number AND a.epoch > b.epoch";
-    assert_eq!(shared.postgres.ask(order), "0");
-    assert!(seen.holders.len() > 1, "{:?}", seen.holders);
+}
+
+/// Waits until another replica follows the catalog than this one.
+fn until_taken_over(shared: &Shared, from: usize) -> usize {
+    let mut next = from;
+    until("another holder", || {
+        next = holder(shared);
+        next != from
+    });
+    next
+}
+
+#[test]
+fn webhooks_are_notified_once_and_by_the_next_holder_if_the_first_dies_before() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let receiver = Receiver::start([]);
+    let mut wanted = vec![push(&upstream, "first")];
+    let config = format!(
+        "{}\n[[webhook]]\nname = \"all\"\nurl = \"http://{}/\"\nallow_local = true\n\
+         events = [\"published\"]\n",
+        following(&upstream.reference(REPOSITORY, "latest")),
+        receiver.address
+    );
+    let mut all = replicas(&shared, &config, 3);
+    until_all_at(&mut all, "a", &wanted[0].digest());
+    receiver.until(1);
+    let unnotified = "SELECT count(*) FROM generations WHERE unnotified";
+    shared.postgres.until(unnotified, "0");
+
+    // The next holder knows that this was done.
+    let first = holder(&shared);
+    all[first].program.kill9();
+    let second = until_taken_over(&shared, first);
+    wanted.push(push(&upstream, "second"));
+    receiver.until(2);
+    shared.postgres.until(unnotified, "0");
+
+    // As if it had died before: nobody can record that it is done.
+    shared.postgres.ask(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
+           AS 'BEGIN RAISE ''refused''; END';
+         CREATE TRIGGER refuse BEFORE UPDATE ON generations
+           FOR EACH ROW EXECUTE FUNCTION refuse()",
+    );
+    wanted.push(push(&upstream, "third"));
+    receiver.until(3);
+    shared.postgres.until(unnotified, "1");
+    all[second].program.kill9();
+    shared.postgres.ask("DROP TRIGGER refuse ON generations");
+    until_taken_over(&shared, second);
+    let events = receiver.until(4);
+    let events = events.iter().map(|one| one.event()["subject"].clone());
+    let events: Vec<Value> = events.collect();
+    let mut wanted: Vec<String> = wanted.iter().map(|one| one.digest().to_string()).collect();
+    wanted.push(wanted[2].clone());
+    assert_eq!(events, wanted);
+    shared.postgres.until(unnotified, "0");
 }

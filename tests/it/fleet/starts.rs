@@ -1,38 +1,21 @@
-//! What a start of a replica, and `serve --check`, refuse.
+//! What a start of a replica, `serve --check` and `migrate` refuse.
 
-use std::path::Path;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
 
-use super::{Shared, claim, credentials};
+use super::{
+    Following, Shared, assert_good, assert_refused, check, check_in, claim, credentials, status_of,
+    until, until_at,
+};
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::objects::{KEY, ObjectStore, PLATFORM_TOKEN, SESSION};
+use crate::support::port;
 use crate::support::postgres::{self, Postgres};
-use crate::support::program::{Finished, Start};
+use crate::support::program::{PATIENCE, Start};
 use crate::support::tls::Authority;
-
-/// Runs `serve --check` with this configuration.
-fn check(config: &str, variables: &[(&str, &str)]) -> Finished {
-    check_in(None, config, variables)
-}
-
-/// The same with a data folder that is there.
-fn check_in(data: Option<&Path>, config: &str, variables: &[(&str, &str)]) -> Finished {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("almanac.toml");
-    std::fs::write(&path, config).unwrap();
-    let start = Start::new(["serve", "--check", "--config", path.to_str().unwrap()])
-        .argument("--data-dir={data}")
-        .argument("--grpc=127.0.0.1:0")
-        .argument("--http=127.0.0.1:0")
-        .argument("--admin=127.0.0.1:0");
-    let start = variables
-        .iter()
-        .fold(start, |start, (name, value)| start.variable(name, value));
-    match data {
-        Some(data) => start.data(data).run(),
-        None => start.run(),
-    }
-}
 
 /// A folder with a catalog, and the lines of a configuration that name it.
 fn some_catalog() -> (tempfile::TempDir, String) {
@@ -43,24 +26,26 @@ fn some_catalog() -> (tempfile::TempDir, String) {
     (folder, config)
 }
 
+/// A database without tables, and a bucket.
+fn unprepared() -> Shared {
+    Shared {
+        postgres: Postgres::start(),
+        objects: ObjectStore::start(),
+    }
+}
+
 #[test]
 fn a_database_without_tables_is_refused_with_the_command_that_makes_them() {
     if postgres::is_missing() {
         return;
     }
     let (_folder, catalog) = some_catalog();
-    let shared = Shared {
-        postgres: Postgres::start(),
-        objects: ObjectStore::start(),
-    };
+    let shared = unprepared();
     let config = shared.settings() + &catalog;
     // The bucket has a problem of its own.
     shared.objects.lie(|lies| lies.empty_lists = true);
     let refused = check(&config, &credentials());
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    for told in ["almanac migrate", "s3:ListBucket"] {
-        assert!(refused.stderr.contains(told), "{told}: {refused:?}");
-    }
+    assert_refused(&refused, &["almanac migrate", "allow the key to list"]);
     shared.objects.behave();
     assert!(shared.objects.keys().is_empty());
     let refused = check(&config, &credentials());
@@ -68,179 +53,38 @@ fn a_database_without_tables_is_refused_with_the_command_that_makes_them() {
 
     let made = shared.try_migrate();
     assert!(made.stdout.contains("has the tables"), "{made:?}");
-    let good = check(&config, &credentials());
-    assert!(good.status.success(), "{good:?}");
-    // A second time changes nothing.
+    assert_good(&check(&config, &credentials()));
     let same = shared.try_migrate();
     assert!(same.stdout.contains("nothing was changed"), "{same:?}");
-
     // A newer version has added tables; those of this one fit.
     shared.postgres.ask(
         "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
          VALUES (99, 'later', true, '\\x00', 0)",
     );
     shared.migrate();
-    let good = check(&config, &credentials());
-    assert!(good.status.success(), "{good:?}");
-
-    // Until they do not fit any more.
-    shared.postgres.ask("UPDATE fleet SET needs = 99");
-    let refused = check(&config, &credentials());
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("newer version"), "{refused:?}");
-    shared.postgres.ask("UPDATE fleet SET needs = 1");
-
-    // Another program has tables of the same kind.
-    let other = "UPDATE _sqlx_migrations SET checksum = '\\x00' WHERE version = 1";
-    shared.postgres.ask(other);
-    let refused = check(&config, &credentials());
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("another program"), "{refused:?}");
+    assert_good(&check(&config, &credentials()));
 }
 
 #[test]
-fn a_bucket_that_cannot_be_used_is_refused_with_the_reason() {
+fn a_database_of_another_program_or_version_is_refused() {
     if postgres::is_missing() {
         return;
     }
     let (_folder, catalog) = some_catalog();
     let shared = Shared::start();
     let config = shared.settings() + &catalog;
-    let refused = |what: &str, wanted: &str, variables: &[(&str, &str)]| {
-        let refused = check(&config, variables);
-        assert_eq!(refused.status.code(), Some(1), "{what}: {refused:?}");
-        assert!(refused.stderr.contains(wanted), "{what}: {refused:?}");
-        assert!(!refused.stderr.contains("secret"), "{what}: {refused:?}");
-    };
-    refused("no key", "AWS_ACCESS_KEY_ID", &[]);
-    let wrong = [
-        ("AWS_ACCESS_KEY_ID", "AKIAOTHER"),
-        ("AWS_SECRET_ACCESS_KEY", "secret"),
-    ];
-    refused(
-        "another key",
-        "InvalidAccessKeyId: on request; check the key",
-        &wrong,
-    );
-    let objects = &shared.objects;
-    objects.lie(|lies| lies.status = Some((403, "AccessDenied")));
-    refused(
-        "no right",
-        "; allow the key to get, put, delete and list",
-        &credentials(),
-    );
-    objects.behave();
-    objects.lie(|lies| lies.no_conditions = true);
-    refused("no conditions", "If-None-Match", &credentials());
-    objects.behave();
-    objects.lie(|lies| lies.empty_lists = true);
-    refused("no lists", "s3:ListBucket", &credentials());
-    objects.behave();
-    objects.lie(|lies| lies.no_deletes = true);
-    refused("no deletes", "cannot remove", &credentials());
-    objects.behave();
-
-    objects.lie(|lies| lies.status = Some((403, "RequestTimeTooSkewed")));
-    let advice = "; correct the clock of this machine";
-    refused("another clock", advice, &credentials());
-    objects.behave();
-
-    // A key in a file counts before that of the environment.
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("keys");
-    let text = format!("[default]\naws_access_key_id = {KEY}\naws_secret_access_key = secret\n");
-    std::fs::write(&file, text).unwrap();
-    let with_file = format!(
-        "{config}\n[fleet]\ncredentials_file = {:?}\n",
-        file.to_str().unwrap()
-    );
-    let good = check(&with_file, &wrong);
-    assert!(good.status.success(), "{good:?}");
-
-    // Nobody listens there: the message names the server.
-    let nowhere = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap()
-    };
-    let url = objects.url("");
-    let (_, server) = url.rsplit_once("//").unwrap();
-    let elsewhere = config.replace(server, &nowhere.to_string());
-    assert_ne!(elsewhere, config);
-    let unreached = check(&elsewhere, &credentials());
-    assert_eq!(unreached.status.code(), Some(1), "{unreached:?}");
-    let server = format!("{nowhere}: ");
-    assert!(unreached.stderr.contains(&server), "{unreached:?}");
-    let advice = "; check endpoint and region in objects";
-    assert!(unreached.stderr.contains(advice), "{unreached:?}");
-
-    // The prefix belongs to the first fleet that uses it.
-    claim(&shared, "almanac");
-    let other = Postgres::start();
-    let second = Shared {
-        postgres: other,
-        objects: ObjectStore::start(),
-    };
-    second.migrate();
-    let config = config.replace(&shared.postgres.url(), &second.postgres.url());
-    let mixed = check(&config, &credentials());
-    assert_eq!(mixed.status.code(), Some(1), "{mixed:?}");
-    assert!(
-        mixed.stderr.contains("belongs to another fleet"),
-        "{mixed:?}"
-    );
-}
-
-#[test]
-fn a_data_folder_of_a_node_alone_is_refused_and_the_other_way_round() {
-    if postgres::is_missing() {
-        return;
+    let others = "UPDATE fleet SET needs = 1;
+        UPDATE _sqlx_migrations SET checksum = '\\x00'";
+    for (change, word) in [
+        ("UPDATE fleet SET needs = 99", "of a newer version"),
+        (others, "another program's"),
+        // The fleet of an earlier version has this table, and other migrations.
+        ("CREATE TABLE leases ()", "export with that version"),
+    ] {
+        shared.postgres.ask(change);
+        assert_refused(&check(&config, &credentials()), &[word]);
+        assert_refused(&shared.try_migrate(), &[word]);
     }
-    let (_folder, catalog) = some_catalog();
-    let shared = Shared::start();
-    let mut node = Almanac::start_with(&catalog, &credentials());
-    node.until("a", "a revision", |status| status["state"] == "serving");
-    node.stop();
-    node.restart_with(&(shared.settings() + &catalog));
-    let status = node.program.wait(crate::support::program::PATIENCE);
-    assert_eq!(status.code(), Some(1));
-    let log = node.program.log();
-    assert!(log.contains("of a node alone"), "{log}");
-    let config = shared.settings() + &catalog;
-    let refused = check_in(Some(node.program.data()), &config, &credentials());
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("of a node alone"), "{refused:?}");
-
-    let mut replica = shared.replica(&catalog);
-    replica.until("a", "a revision", |status| status["state"] == "serving");
-    replica.stop();
-    let refused = check_in(Some(replica.program.data()), &catalog, &[]);
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(
-        refused.stderr.contains("of a replica of a fleet"),
-        "{refused:?}"
-    );
-    replica.restart_with(&catalog);
-    let status = replica.program.wait(crate::support::program::PATIENCE);
-    assert_eq!(status.code(), Some(1));
-    let log = replica.program.log();
-    assert!(log.contains("of a replica of a fleet"), "{log}");
-}
-
-#[test]
-fn a_database_of_another_program_is_not_prepared() {
-    if postgres::is_missing() {
-        return;
-    }
-    let (postgres, objects) = (Postgres::start(), ObjectStore::start());
-    postgres.ask("CREATE TABLE replicas (name text)");
-    let shared = Shared { postgres, objects };
-    let refused = shared.try_migrate();
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("another program"), "{refused:?}");
-    // Nothing of it was changed.
-    let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'
-                  AND tablename IN ('fleet', 'generations', 'leases')";
-    assert_eq!(shared.postgres.ask(tables), "0");
 }
 
 #[test]
@@ -252,16 +96,12 @@ fn nothing_is_written_beside_tables_of_another_program() {
     let filled = format!("{migrations} INSERT INTO _sqlx_migrations VALUES (20200101000000, '')");
     for (made, tables) in [
         ("CREATE TABLE users (a int)", "users"),
+        ("CREATE TABLE replicas (name text)", "replicas"),
         (&*filled, "_sqlx_migrations"),
     ] {
-        let shared = Shared {
-            postgres: Postgres::start(),
-            objects: ObjectStore::start(),
-        };
+        let shared = unprepared();
         shared.postgres.ask(made);
-        let refused = shared.try_migrate();
-        assert!(!refused.status.success(), "{refused:?}");
-        assert!(refused.stderr.contains("another program's"), "{refused:?}");
+        assert_refused(&shared.try_migrate(), &["another program's"]);
         let found = "SELECT string_agg(relname, ' ') FROM pg_class
             WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace";
         assert_eq!(shared.postgres.ask(found), tables);
@@ -274,7 +114,7 @@ fn a_preparation_does_not_wait_for_others_for_long() {
         return;
     }
     let shared = Shared::start();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let locking = scope.spawn(|| {
             let lock = "BEGIN; LOCK TABLE _sqlx_migrations;
                 DO $$ BEGIN
@@ -289,16 +129,30 @@ fn a_preparation_does_not_wait_for_others_for_long() {
         let is_locked = "SELECT count(*) > 0 FROM pg_locks
             WHERE relation = '_sqlx_migrations'::regclass AND mode = 'AccessExclusiveLock'";
         shared.postgres.until(is_locked, "t");
-        let refused = shared.try_migrate();
-        assert!(!refused.status.success(), "{refused:?}");
-        assert!(
-            refused.stderr.contains("another session locks it"),
-            "{refused:?}"
-        );
+        assert_refused(&shared.try_migrate(), &["another session locks it"]);
         shared.postgres.ask("CREATE TABLE refused ()");
         locking.join().unwrap();
     });
     shared.migrate();
+}
+
+#[test]
+fn a_database_that_takes_no_changes_is_refused() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (_folder, catalog) = some_catalog();
+    let shared = Shared::start();
+    shared.postgres.ask(
+        "DO $$ BEGIN
+           EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on',
+             current_database());
+         END $$",
+    );
+    let refused = check(&(shared.settings() + &catalog), &credentials());
+    for refused in [refused, shared.try_migrate()] {
+        assert_refused(&refused, &["name the primary in database"]);
+    }
 }
 
 #[test]
@@ -307,59 +161,42 @@ fn a_user_whom_the_database_does_not_take_is_refused_with_what_to_do() {
         return;
     }
     let (_folder, catalog) = some_catalog();
-    let shared = Shared::start();
+    let (shared, folder) = (Shared::start(), tempfile::tempdir().unwrap());
     shared.postgres.ask(
-        "CREATE ROLE guarded LOGIN PASSWORD 'right';
+        "DROP ROLE IF EXISTS guarded;
+         CREATE ROLE guarded LOGIN PASSWORD 'right';
          GRANT SELECT ON ALL TABLES IN SCHEMA public TO guarded;",
     );
-    let grant = "GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO guarded;
-                 GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO guarded;";
-    let config = |user: &str, password: &str| {
-        let folder = tempfile::tempdir().unwrap();
+    let config = |of: &Shared, user: &str, password: &str| {
         let file = folder.path().join("password");
-        std::fs::write(&file, password).unwrap();
-        let url = shared.postgres.url_of(user, "127.0.0.1");
-        let own = shared.settings().replace(&shared.postgres.url(), &url);
-        let fleet = format!("[fleet]\npassword_file = {:?}\n", file.to_str().unwrap());
-        (format!("{own}{catalog}\n{fleet}"), folder)
+        std::fs::write(&file, format!("{password}\n")).unwrap();
+        let url = of.postgres.url_of(user, "127.0.0.1");
+        let own = of.settings().replace(&of.postgres.url(), &url);
+        format!("{own}{catalog}\n[fleet]\npassword_file = {file:?}\n")
     };
-    let (right, _kept) = config("guarded", "right\n");
-    let refused = check(&right, &credentials());
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    for wanted in [
-        "DELETE on files",
-        "UPDATE on incarnations, revisions_id_seq",
-        "INSERT on files",
+    let right = config(&shared, "guarded", "right");
+    let words = [
+        "DELETE on fleet, generations",
+        "INSERT on fleet, generations",
+        "UPDATE on generation_numbers",
         "grant SELECT, INSERT",
-    ] {
-        assert!(refused.stderr.contains(wanted), "{refused:?}");
-    }
+    ];
+    assert_refused(&check(&right, &credentials()), &words);
     // In a database of its own it may make no tables.
-    let empty = Postgres::start();
-    let (moved, folder) = config("guarded", "right\n");
-    let moved = moved.replace(
-        &shared.postgres.url_of("guarded", "127.0.0.1"),
-        &empty.url_of("guarded", "127.0.0.1"),
-    );
     let file = folder.path().join("almanac.toml");
-    std::fs::write(&file, moved).unwrap();
+    let empty = unprepared();
+    std::fs::write(&file, config(&empty, "guarded", "right")).unwrap();
     let refused = Start::new(["migrate", "--config", file.to_str().unwrap()]).run();
-    assert!(!refused.status.success(), "{refused:?}");
-    assert!(
-        refused.stderr.contains("owner of the database"),
-        "{refused:?}"
+    assert_refused(&refused, &["owner of the database"]);
+
+    shared.postgres.ask(
+        "GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO guarded;
+         GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO guarded;",
     );
-    shared.postgres.ask(grant);
-    let good = check(&right, &credentials());
-    assert!(good.status.success(), "{good:?}");
+    assert_good(&check(&right, &credentials()));
     for (user, password) in [("guarded", "wrong"), ("nobody", "right")] {
-        let (wrong, _kept) = config(user, password);
-        let refused = check(&wrong, &credentials());
-        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-        assert!(
-            refused.stderr.contains("check the user in database"),
-            "{refused:?}"
-        );
+        let refused = check(&config(&shared, user, password), &credentials());
+        assert_refused(&refused, &["check the user in database"]);
         assert!(!refused.stderr.contains(password), "{refused:?}");
     }
 }
@@ -377,19 +214,194 @@ fn the_database_must_show_a_certificate_with_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.pem");
     std::fs::write(&file, authority.pem()).unwrap();
-    let trusted = format!("\n[fleet]\nca_files = [{:?}]\n", file.to_str().unwrap());
+    let trusted = format!("\n[fleet]\nca_files = [{file:?}]\n");
     let at = |host: &str, fleet: &str| {
         let url = shared.postgres.url_of("almanac", host);
         let own = shared.settings().replace(&shared.postgres.url(), &url);
         check(&format!("{own}{catalog}{fleet}"), &credentials())
     };
-    let good = at("127.0.0.2", &trusted);
-    assert!(good.status.success(), "{good:?}");
+    assert_good(&at("127.0.0.2", &trusted));
     for (host, fleet) in [("127.0.0.3", &*trusted), ("127.0.0.2", "")] {
-        let refused = at(host, fleet);
-        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-        assert!(refused.stderr.contains("check ca_files"), "{refused:?}");
+        assert_refused(&at(host, fleet), &["check ca_files"]);
     }
+}
+
+/// What stands before a database.
+#[derive(Clone, Copy)]
+enum Before {
+    /// A pooler that drops the settings of sessions.
+    Dropping,
+    /// Something that refuses them, with this code and message.
+    Refusing(&'static str, &'static str),
+}
+
+/// Listens before a database, until the test ends.
+fn stand_before(database: SocketAddr, before: Before) -> SocketAddr {
+    let listener = port::listener();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            // A client may leave at any time.
+            thread::spawn(move || answer(client, database, before));
+        }
+    });
+    address
+}
+
+fn answer(mut client: TcpStream, database: SocketAddr, before: Before) -> io::Result<()> {
+    let mut startup = first_message(&mut client)?;
+    // Only a request for TLS has nothing but a code.
+    if startup.len() == 4 {
+        client.write_all(b"N")?;
+        startup = first_message(&mut client)?;
+    }
+    match before {
+        Before::Refusing(code, message) => {
+            let fields = format!("SFATAL\0VFATAL\0C{code}\0M{message}\0\0");
+            client.write_all(&[&b"E"[..], &with_length(fields.as_bytes())].concat())
+        }
+        Before::Dropping => {
+            let mut server = TcpStream::connect(database)?;
+            server.write_all(&with_length(&without_settings(&startup)))?;
+            let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
+            thread::spawn(move || {
+                let _ = io::copy(&mut from, &mut to);
+                to.shutdown(Shutdown::Both)
+            });
+            io::copy(&mut server, &mut client)?;
+            client.shutdown(Shutdown::Both)
+        }
+    }
+}
+
+/// The content of a message that begins with its length.
+fn first_message(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    client.read_exact(&mut length)?;
+    let mut content = vec![0; u32::from_be_bytes(length) as usize - 4];
+    client.read_exact(&mut content)?;
+    Ok(content)
+}
+
+fn with_length(content: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(content.len() + 4).unwrap();
+    [&length.to_be_bytes()[..], content].concat()
+}
+
+/// The version and the parameters of a client, without the settings of its session.
+fn without_settings(startup: &[u8]) -> Vec<u8> {
+    let (version, parameters) = startup.split_at(4);
+    let mut kept = version.to_vec();
+    let mut fields = parameters.split(|byte| *byte == 0);
+    while let (Some(name @ [_, ..]), Some(value)) = (fields.next(), fields.next()) {
+        if name != b"options" {
+            kept.extend([name, &[0], value, &[0]].concat());
+        }
+    }
+    kept.push(0);
+    kept
+}
+
+#[test]
+fn a_server_that_keeps_no_settings_of_sessions_is_refused() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (_folder, catalog) = some_catalog();
+    let shared = Shared::start();
+    let database = shared.postgres.address();
+    for (before, word) in [
+        (Before::Dropping, "as behind a pooler"),
+        (
+            Before::Refusing("08P01", "unsupported startup parameter: options"),
+            "not to a pooler",
+        ),
+        // The answer of PostgreSQL 13.
+        (
+            Before::Refusing(
+                "42704",
+                "unrecognized configuration parameter \"idle_session_timeout\"",
+            ),
+            "PostgreSQL 14 or later",
+        ),
+    ] {
+        let address = stand_before(database, before).to_string();
+        let settings = shared.settings().replace(&database.to_string(), &address);
+        let refused = check(&(settings + &catalog), &credentials());
+        assert_refused(&refused, &[word]);
+    }
+}
+
+#[test]
+fn a_bucket_that_cannot_be_used_is_refused_with_the_reason() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (_folder, catalog) = some_catalog();
+    let shared = Shared::start();
+    let config = shared.settings() + &catalog;
+    let refused = |word: &str, variables: &[(&str, &str)]| {
+        let refused = check(&config, variables);
+        assert_refused(&refused, &[word]);
+        assert!(!refused.stderr.contains("secret"), "{refused:?}");
+    };
+    refused("AWS_ACCESS_KEY_ID", &[]);
+    let wrong = [
+        ("AWS_ACCESS_KEY_ID", "AKIAOTHER"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+    ];
+    refused("InvalidAccessKeyId: on request; check the key", &wrong);
+    let objects = &shared.objects;
+    objects.lie(|lies| lies.status = Some((403, "AccessDenied")));
+    refused(
+        "; allow the key to get, put, delete and list",
+        &credentials(),
+    );
+    objects.behave();
+    objects.lie(|lies| lies.unwritable = Some("almanac/"));
+    refused("cannot write s3://catalogs/almanac/", &credentials());
+    objects.behave();
+    objects.lie(|lies| lies.empty_lists = true);
+    refused("allow the key to list the prefix", &credentials());
+    objects.behave();
+    objects.lie(|lies| lies.no_deletes = true);
+    refused("cannot remove s3://catalogs/almanac/", &credentials());
+    objects.behave();
+
+    // A key in a file counts before that of the environment.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys");
+    let text = format!("[default]\naws_access_key_id = {KEY}\naws_secret_access_key = secret\n");
+    std::fs::write(&file, text).unwrap();
+    let with_file = format!("{config}\n[fleet]\ncredentials_file = {file:?}\n");
+    assert_good(&check(&with_file, &wrong));
+
+    // Nobody listens there: the message names the server.
+    let nowhere = port::free_port().to_string();
+    let url = objects.url("");
+    let (_, server) = url.rsplit_once("//").unwrap();
+    let unreached = check(&config.replace(server, &nowhere), &credentials());
+    let advice = "; check endpoint and region in objects";
+    assert_refused(&unreached, &[&format!("{nowhere}: "), advice]);
+}
+
+#[test]
+fn a_prefix_of_a_bucket_belongs_to_the_first_fleet_that_uses_it() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (_folder, catalog) = some_catalog();
+    let (first, second) = (Shared::start(), Shared::start());
+    claim(&first, "almanac");
+    let config = first.settings() + &catalog;
+    let mixed = config.replace(&first.postgres.url(), &second.postgres.url());
+    let words = ["belongs to another fleet", "another prefix in objects"];
+    assert_refused(&check(&mixed, &credentials()), &words);
+    // A start does not go on either, and the fleet keeps its bucket.
+    let mut replica = Almanac::start_with(&mixed, &credentials());
+    assert_eq!(replica.program.wait(PATIENCE).code(), Some(1));
+    assert_eq!(first.objects.keys(), ["almanac/fleet"]);
+    assert_good(&check(&config, &credentials()));
 }
 
 #[test]
@@ -430,6 +442,70 @@ fn the_platform_gives_the_key_of_the_bucket() {
     shared.objects.behave();
     let [id, secret] = credentials();
     let both = [id, secret, ("AWS_CONTAINER_CREDENTIALS_FULL_URI", &*pod)];
-    let good = check(&config, &both);
-    assert!(good.status.success(), "{good:?}");
+    assert_good(&check(&config, &both));
+}
+
+#[test]
+fn a_data_folder_of_a_node_alone_or_of_another_fleet_is_refused() {
+    if postgres::is_missing() {
+        return;
+    }
+    let (_folder, catalog) = some_catalog();
+    let (shared, other) = (Shared::start(), Shared::start());
+    let refuses = |mut stopped: Almanac, config: &str, word: &str| {
+        let data = stopped.program.data().to_owned();
+        assert_refused(&check_in(&data, config, &credentials()), &[word]);
+        stopped.restart_with(config);
+        assert_eq!(stopped.program.wait(PATIENCE).code(), Some(1));
+        let log = stopped.program.log();
+        assert!(log.contains(word), "{log}");
+        stopped
+    };
+    let serving = |mut started: Almanac| {
+        started.until("a", "a revision", |status| status["state"] == "serving");
+        started.stop();
+        started
+    };
+    let ours = shared.settings() + &catalog;
+    let node = serving(Almanac::start_with(&catalog, &credentials()));
+    refuses(node, &ours, "of a node alone");
+    let replica = serving(shared.replica(&catalog));
+    let replica = refuses(replica, &catalog, "of a replica of a fleet");
+    refuses(
+        replica,
+        &(other.settings() + &catalog),
+        "is of another fleet",
+    );
+}
+
+#[test]
+fn a_bucket_that_hangs_at_a_start_is_named() {
+    let Some(Following {
+        shared,
+        upstream: _upstream,
+        mut replicas,
+        first,
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    let replica = &mut replicas[0];
+    replica.stop();
+    shared
+        .objects
+        .lie(|lies| lies.slow = Duration::from_mins(10));
+    replica.program.restart();
+    until("the problem", || {
+        let error = status_of(replica)["bucket_error"].to_string();
+        error.contains("s3://catalogs/almanac/fleet: no answer within 10s; check endpoint")
+    });
+    // What is stored is served meanwhile, and the readiness tells.
+    until_at(replica, "a", &first.digest());
+    let ready = replica.ready();
+    let text = ready.text();
+    assert_eq!(ready.status, 200, "{text}");
+    assert!(
+        text.contains("; the bucket of the fleet: cannot read"),
+        "{text}"
+    );
 }

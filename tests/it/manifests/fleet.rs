@@ -1,11 +1,11 @@
-//! A fleet in a cluster: the Job that prepares its database, and pods without volumes.
+//! A fleet in a cluster: the Job that prepares its database, Services, and pods without volumes.
 
 use serde_json::{Value, json};
 
 use super::almanac_takes;
 use super::chart::pod_of;
 use super::cluster::{Cluster, selects, text};
-use super::rendered::chart;
+use super::rendered::{chart, overlay};
 use crate::support::needs::skip_without;
 use crate::support::yaml;
 
@@ -62,6 +62,22 @@ fn the_database_is_prepared_before_the_pods_by_a_restricted_job_without_clients(
     // The image of the pods.
     let of_pods = &pods["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["image"], of_pods["image"]);
+}
+
+/// Replicas differ while one of them fetches a new revision.
+#[test]
+fn a_client_of_a_fleet_stays_with_one_replica() {
+    if skip_without("helm") || skip_without("kubectl") {
+        return;
+    }
+    for objects in [objects(), overlay("deploy/kustomize/fleet")] {
+        let cluster = Cluster::of(&objects);
+        let services = cluster.of_kind("Service");
+        assert_eq!(services.len(), 2);
+        for service in services {
+            assert_eq!(service["spec"]["sessionAffinity"], "ClientIP", "{service}");
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use almanac::ingest::{self, FolderOptions, Followed, OnInvalid, PassContext, Scrub};
+use almanac::fleet::{Coordinator, Track};
+use almanac::ingest::{self, FolderOptions, Followed, ImageOptions, OnInvalid, PassContext, Scrub};
 use almanac::snapshot::{Catalogs, ImageSlot, Publisher, Routing, Snapshot};
 use almanac::store::{Encoding, KeptHistory, Store};
 use almanac::webhooks::Webhooks;
@@ -114,10 +115,11 @@ impl InStore {
             platform: Platform::default(),
             on_invalid: OnInvalid::Quarantine,
             folder: FolderOptions::default(),
+            image: ImageOptions::default(),
         };
         let (context, publisher) = (self.context(), self.publisher.clone());
         let (_, images) = ImageSlot::new();
-        begin(|stop| ingest::scrub(context, followed, publisher, images, None, stop))
+        begin(|stop| ingest::scrub(context, followed, publisher, images, Track::Alone, stop))
     }
 
     fn context(&self) -> PassContext {
@@ -133,7 +135,7 @@ impl InStore {
             signing_key: None,
             history: watch::Sender::new(KeptHistory::default()),
             webhooks: Webhooks::default(),
-            membership: None,
+            coordinator: Coordinator::Alone,
         }
     }
 

@@ -133,6 +133,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- toJson $settings -}}
 {{- end -}}
 
+{{/* Replicas of a fleet differ while one of them fetches a new revision. */}}
+{{- define "almanac.affinity" -}}
+{{- if .Values.settings.database }}
+  # A client that stays with one replica never goes back to an earlier revision.
+  sessionAffinity: ClientIP
+{{- end -}}
+{{- end -}}
+
 {{/* What makes an object one of those that come before the others. */}}
 {{- define "almanac.hook" -}}
 helm.sh/hook: pre-install,pre-upgrade

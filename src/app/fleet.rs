@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use tokio::sync::watch;
 
 use crate::config::Config;
@@ -29,7 +29,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 const DATABASE: &str = "the database";
 const BUCKET: &str = "the bucket";
 const BOTH: &str = "the database and the bucket";
-const NO_FLEET: &str = "the configuration has no database: write database and objects, for a fleet";
+/// Of a command that needs one.
+pub const NO_FLEET: &str = "the configuration has no database: name a file with --config that has \
+    database and objects, for a fleet";
 
 /// The fleet of the configuration, if it has one. The replica joins it once it follows its
 /// catalogs.
@@ -144,9 +146,8 @@ async fn reach<T, F: Future<Output = Result<T, FleetError>>>(
 /// Brings the database of a configuration to this version.
 ///
 /// # Errors
-/// When it cannot be reached or changed, or when the configuration has no fleet.
-pub async fn migrate(settings: Option<Settings>) -> anyhow::Result<(String, Migrated)> {
-    let settings = settings.ok_or_else(|| anyhow!(NO_FLEET))?;
+/// When it cannot be reached or changed.
+pub async fn migrate(settings: Settings) -> anyhow::Result<(String, Migrated)> {
     let migrated = fleet::migrate(&settings).await;
     let migrated = migrated.with_context(|| named(&settings))?;
     Ok((settings.database.to_string(), migrated))

@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use check::check;
-pub use fleet::{export_of_fleet, import_into_fleet, migrate};
+pub use fleet::{NO_FLEET, export_of_fleet, import_into_fleet, migrate};
 pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 pub(crate) use memory::limit_heaps;
 

@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use anyhow::anyhow;
+
 use crate::app;
 use crate::cli::export::ServeArguments;
 use crate::cli::{Failure, block_on, output};
@@ -35,6 +37,7 @@ impl Arguments {
         self.serve.terminal.apply(environment);
         let settings = self.serve.settings(environment)?;
         let fleet = settings.fleet(environment).map_err(Failure::usage)?;
+        let fleet = fleet.ok_or_else(|| Failure::usage(anyhow!(app::NO_FLEET)))?;
         let (database, migrated) = block_on(app::migrate(fleet))?.map_err(Failure::run)?;
         let told = match migrated {
             Migrated::Made => "has the tables of this version now",

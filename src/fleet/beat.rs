@@ -26,6 +26,8 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const LEAST: Duration = Duration::from_millis(100);
 /// The same after a beat that failed.
 const AGAIN: Duration = Duration::from_secs(1);
+/// After so many failures in a row, the session is left: another replica may do better.
+const MOST_FAILURES: u32 = 3;
 /// The time before another reason of the same failure is logged.
 const LOG_AGAIN: Duration = Duration::from_secs(5);
 /// After so long without a notification its connection is replaced: it may be dead.
@@ -113,11 +115,13 @@ pub(super) async fn beat(replica: Replica, stop: CancellationToken) {
     replica.fleet().close().await;
     let mut seen = Seen::default();
     let mut logged: Option<(String, Instant)> = None;
+    let mut failures = 0;
     loop {
         let begun = Instant::now();
         let result = once(&replica, &mut seen).await;
         let interval = match result {
             Ok(beat) => {
+                failures = 0;
                 if logged.take().is_some() {
                     tracing::info!("the database of the fleet answers again");
                 }
@@ -127,10 +131,16 @@ pub(super) async fn beat(replica: Replica, stop: CancellationToken) {
             }
             Err(error) => {
                 fleet_metrics::failed(&error);
-                replica.lost_session();
-                if matches!(error, FleetError::OtherFleet | FleetError::Refused(_)) {
-                    // Nobody there knows what this replica may do.
+                failures += 1;
+                // One statement may fail while the locks stay. Else nobody there knows what
+                // this replica may do, or it does nothing with its locks.
+                let is_passing = matches!(error, FleetError::Database { .. });
+                if !is_passing || failures >= MOST_FAILURES {
                     replica.fleet().close().await;
+                }
+                let session = replica.fleet().session().number();
+                if session.is_none() || session != seen.session() {
+                    replica.lost_session();
                 }
                 let error = error.to_string();
                 let is_known = logged

@@ -17,8 +17,9 @@ use crate::fleet::error::FleetError;
 use crate::fleet::fleet_metrics;
 use crate::fleet::mark::PROBE;
 use crate::fleet::object::{OBJECTS, parse_key};
-use crate::fleet::session::statements;
+use crate::fleet::session::{SessionNumber, statements};
 use crate::fleet::shared::Fleet;
+use crate::fleet::upload::PAUSE;
 use ::images::digest::Digest;
 
 /// The time between two collections of a replica, half as much more or less.
@@ -27,6 +28,8 @@ const INTERVAL: Duration = Duration::from_mins(10);
 const AGE: Duration = Duration::from_hours(24);
 /// The most objects that are removed while uploads wait.
 const MOST: usize = 100;
+/// The longest time of the removal of rows.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Each with what it does, in this order.
 const STEPS: [(&str, &str); 5] = [
@@ -92,14 +95,18 @@ impl Fleet {
     /// The first one.
     pub async fn collect(&self) -> Result<usize, FleetError> {
         let work = statements(|connection| forget(connection).boxed());
-        let Some(id) = self.session().run(work).await? else {
+        let Some(id) = self.session().run_for(LONGEST, None, work).await? else {
             return Ok(0);
         };
         // Whatever another database does not know would go from the bucket.
         if !self.has_mark(&id).await? {
             return Err(FleetError::Unmarked);
         }
-        let removed = self.remove_unlisted().await?;
+        let (removed, is_complete) = self.remove_unlisted().await?;
+        if !is_complete {
+            // The next collection looks again.
+            return Ok(removed);
+        }
         let work = statements(|connection| {
             async move {
                 let statement = sqlx::query("UPDATE fleet SET listed = clock_timestamp()");
@@ -113,15 +120,24 @@ impl Fleet {
         Ok(removed)
     }
 
-    async fn remove_unlisted(&self) -> Result<usize, FleetError> {
-        let mut removed = 0;
+    /// Returns how many objects were removed, and whether no upload was in the way.
+    async fn remove_unlisted(&self) -> Result<(usize, bool), FleetError> {
+        let (mut removed, mut is_complete) = (0, true);
         let mut pages = self.bucket().list(OBJECTS);
         while let Some(page) = pages.next().await? {
             let old = page.into_iter().filter(|one| is_old(one.modified));
             let named = old.filter_map(|one| Some((parse_key(&one.name)?, one.name)));
             let named: Vec<(Digest, String)> = named.collect();
             for some in named.chunks(MOST) {
-                removed += self.remove_some(some.to_vec()).await?;
+                match self.remove_some(some.to_vec()).await? {
+                    Some(0) => {}
+                    // Uploads that wait begin meanwhile.
+                    Some(some) => {
+                        removed += some;
+                        tokio::time::sleep(PAUSE * 2).await;
+                    }
+                    None => is_complete = false,
+                }
             }
         }
         // Those of checks that were killed.
@@ -131,39 +147,30 @@ impl Fleet {
                 self.bucket().delete(&probe.name).await?;
             }
         }
-        Ok(removed)
+        Ok((removed, is_complete))
     }
 
     /// Removes those of some objects that no row lists. Nobody begins an upload meanwhile, here
-    /// or at another replica.
-    async fn remove_some(&self, named: Vec<(Digest, String)>) -> Result<usize, FleetError> {
+    /// or at another replica. Returns how many that were; `None` while a replica uploads.
+    async fn remove_some(&self, named: Vec<(Digest, String)>) -> Result<Option<usize>, FleetError> {
         let uploads = self.uploads();
         let Ok(_of_process) = uploads.try_write() else {
-            return Ok(0);
+            return Ok(None);
         };
-        let digests = named.iter().map(|(digest, _)| digest.as_bytes().to_vec());
-        let digests: Vec<Vec<u8>> = digests.collect();
-        let work = statements(move |connection| unlisted(connection, digests).boxed());
-        let Some(unlisted) = self.session().run(work).await? else {
-            return Ok(0);
-        };
-        let session = self.session().number();
-        let mut result = Ok(0);
-        for (_, name) in named.iter().filter(|(digest, _)| unlisted.contains(digest)) {
-            // Without the session, others may upload.
-            if self.session().number() != session {
-                break;
+        let session = self.session().number().ok_or(FleetError::Fenced)?;
+        let lock = statements(|connection| {
+            async move {
+                let query = sqlx::query_scalar("SELECT pg_try_advisory_lock(3, 2)");
+                let locked = query.fetch_one(connection).await;
+                locked.map_err(FleetError::sql("begin a collection"))
             }
-            match (self.bucket().delete(name).await, &mut result) {
-                (Ok(()), Ok(removed)) => *removed += 1,
-                (Err(error), _) => {
-                    result = Err(error.into());
-                    break;
-                }
-                (Ok(()), Err(_)) => {}
-            }
+            .boxed()
+        });
+        if !self.session().run_in(session, lock).await? {
+            return Ok(None);
         }
-        let work = statements(|connection| {
+        let removed = self.remove_locked(session, named).await;
+        let unlock = statements(|connection| {
             async move {
                 let query = sqlx::query("SELECT pg_advisory_unlock(3, 2)");
                 let done = query.execute(connection).await;
@@ -171,8 +178,39 @@ impl Fleet {
             }
             .boxed()
         });
-        self.session().run(work).await?;
-        result
+        if self.session().run_in(session, unlock).await.is_err() {
+            // The lock ends with the session at the latest: others wait for it.
+            self.close().await;
+        }
+        removed.map(Some)
+    }
+
+    /// The same, while the lock is held.
+    async fn remove_locked(
+        &self,
+        session: SessionNumber,
+        named: Vec<(Digest, String)>,
+    ) -> Result<usize, FleetError> {
+        let digests = named.iter().map(|(digest, _)| digest.as_bytes().to_vec());
+        let digests: Vec<Vec<u8>> = digests.collect();
+        let work = statements(move |connection| unlisted(connection, digests).boxed());
+        let unlisted = self.session().run_in(session, work).await?;
+        let mut removed = 0;
+        for (_, name) in named.iter().filter(|(digest, _)| unlisted.contains(digest)) {
+            // The server may have ended the session of a process that was stopped: others
+            // upload then.
+            let beat = statements(|connection| {
+                async move {
+                    let done = sqlx::query("SELECT 1").execute(connection).await;
+                    done.map(drop).map_err(FleetError::sql("keep the session"))
+                }
+                .boxed()
+            });
+            self.session().run_in(session, beat).await?;
+            self.bucket().delete(name).await?;
+            removed += 1;
+        }
+        Ok(removed)
     }
 }
 
@@ -209,28 +247,21 @@ async fn forget(connection: &mut PgConnection) -> Result<Option<String>, FleetEr
     Ok(is_due.then_some(id))
 }
 
-/// Those of some objects that no row lists; `None` while a replica uploads. The lock is held
-/// then.
+/// Those of some objects that no row lists.
 async fn unlisted(
     connection: &mut PgConnection,
     digests: Vec<Vec<u8>>,
-) -> Result<Option<BTreeSet<Digest>>, FleetError> {
-    let action = "look for objects that nobody needs";
-    let locked = sqlx::query_scalar("SELECT pg_try_advisory_lock(3, 2)");
-    let locked = locked.fetch_one(&mut *connection).await;
-    if !locked.map_err(FleetError::sql(action))? {
-        return Ok(None);
-    }
+) -> Result<BTreeSet<Digest>, FleetError> {
     let query = sqlx::query(
         "SELECT digest FROM unnest($1::bytea[]) found (digest)
-         WHERE digest NOT IN (SELECT digest FROM objects)
-           AND digest NOT IN (SELECT outline FROM history WHERE outline IS NOT NULL)",
+         WHERE NOT EXISTS (SELECT 1 FROM objects o WHERE o.digest = found.digest)
+           AND NOT EXISTS (SELECT 1 FROM history h WHERE h.outline = found.digest)",
     );
     let rows = query.bind(digests).fetch_all(connection).await;
-    let rows = rows.map_err(FleetError::sql(action))?;
+    let rows = rows.map_err(FleetError::sql("look for objects that nobody needs"))?;
     let found = rows.iter().filter_map(|row| {
         let bytes: &[u8] = row.get(0);
         Some(Digest::from_bytes(bytes.try_into().ok()?))
     });
-    Ok(Some(found.collect()))
+    Ok(found.collect())
 }

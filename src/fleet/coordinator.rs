@@ -228,15 +228,22 @@ impl Replica {
 
     /// Checks whether the bucket is of the fleet, once the database is known to be.
     pub(super) async fn verify_bucket(&self) -> Result<(), FleetError> {
-        let checking = async {
-            self.verify_database().await?;
+        self.verify_database().await?;
+        let checked = if self.0.fleet.owns_bucket() {
+            self.0.fleet.keep_bucket(&self.0.owner).await
+        } else {
             self.0.fleet.check_bucket(&self.0.owner).await
         };
-        let checked = checking.await;
-        let problem = checked.as_ref().err().map(ToString::to_string);
-        self.0
-            .status
-            .send_modify(|status| status.bucket_error = problem);
+        // Errors of the database are reported by beats.
+        let of_bucket =
+            |error: &&FleetError| matches!(error, FleetError::Objects(_) | FleetError::Refused(_));
+        let problem = checked.as_ref().err().filter(of_bucket);
+        let problem = problem.map(ToString::to_string);
+        self.0.status.send_if_modified(|status| {
+            let is_new = status.bucket_error != problem;
+            status.bucket_error = problem;
+            is_new
+        });
         checked
     }
 
@@ -535,18 +542,19 @@ impl SharedTrack {
     }
 
     /// Reads what was just published, and waits until clients see it here, or a later one.
-    pub(super) async fn until_shown(&self, number: GenerationNumber) -> Result<(), FleetError> {
-        let Some(id) = self.id() else { return Ok(()) };
-        let found = self.replica.fleet().newest(vec![id]).await?.pop();
-        self.state.send_if_modified(|state| {
-            let not_before = state.not_before;
-            state.learn(found, not_before)
-        });
+    pub(super) async fn until_shown(&self, number: GenerationNumber) {
+        let Some(id) = self.id() else { return };
+        // The next beat reads it otherwise: it is published.
+        if let Ok(mut found) = self.replica.fleet().newest(vec![id]).await {
+            self.state.send_if_modified(|state| {
+                let not_before = state.not_before;
+                state.learn(found.pop(), not_before)
+            });
+        }
         let mut state = self.state.subscribe();
         let shown = state.wait_for(|state| state.shown.is_some_and(|shown| shown >= number));
         // It is published, whether it can be shown here or not.
         let _ = tokio::time::timeout(INHERIT, shown).await;
-        Ok(())
     }
 
     /// Stops to serve the catalog in the fleet.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
@@ -27,6 +28,10 @@ use crate::store::{
 };
 use ::images::digest::{Digest, Hasher};
 
+/// The most lost objects of a generation that are reported at a time.
+const MOST_REPORTED: usize = 100;
+/// How long a lookup for a client waits for its turn.
+const LOOKUP: Duration = Duration::from_secs(3);
 /// The longest record or outline in bytes. Those of the largest known catalog have 3 MB.
 const MAX_WHOLE: i64 = 256 << 20;
 
@@ -115,12 +120,19 @@ impl Reader {
         if !error.is_lost() || !self.fleet.owns_bucket() {
             return;
         }
+        let mut reported = 0;
         for object in objects {
             let key = key(&object.digest, object.coding);
-            if let Ok(found) = self.fleet.bucket().head(&key).await
-                && found.is_none()
-            {
+            let Ok(found) = self.fleet.bucket().head(&key).await else {
+                return;
+            };
+            if found.is_none() {
                 self.missing.set(object.digest, true);
+                reported += 1;
+            }
+            // The others are reported when these are back.
+            if reported == MOST_REPORTED {
+                return;
             }
         }
     }
@@ -338,8 +350,18 @@ impl Reader {
         digest: Digest,
     ) -> Result<Option<RemotePart>, FleetError> {
         let catalog = catalog.to_string();
+        let late = || FleetError::NoAnswer {
+            of: "the database",
+            after: LOOKUP,
+        };
+        // Whoever pulls may ask for what nobody has. Beats are not to wait for that.
+        let turn = self.fleet.lookups().acquire_owned();
+        let turn = tokio::time::timeout(LOOKUP, turn).await;
+        let turn = turn.map_err(|_| late())?;
+        let session = self.fleet.session().number().ok_or_else(late)?;
         let work = statements(move |connection| {
             async move {
+                let _turn = turn;
                 let query = sqlx::query(
                     "SELECT g.image, o.name, o.digest, o.size, o.coding
                      FROM objects o JOIN generations g ON g.number = o.generation
@@ -359,7 +381,8 @@ impl Reader {
             }
             .boxed()
         });
-        let Some((image, object)) = self.fleet.session().run(work).await? else {
+        let found = self.fleet.session().run_in(session, work).await?;
+        let Some((image, object)) = found else {
             return Ok(None);
         };
         if object.coding != Coding::Identity {
@@ -393,8 +416,10 @@ impl Reader {
                     return Err(RemoteError("the bucket has other bytes".into()));
                 };
                 hasher.update(&chunk);
-                let left = left.checked_sub(chunk.len() as u64);
-                let left = left.ok_or_else(|| RemoteError("the bucket has more bytes".into()))?;
+                let Some(left) = left.checked_sub(chunk.len() as u64) else {
+                    missing.set(digest, true);
+                    return Err(RemoteError("the bucket has more bytes".into()));
+                };
                 // The last bytes are held back until all are compared.
                 if left == 0 {
                     let is_whole = hasher.clone().finish() == digest;

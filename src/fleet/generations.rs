@@ -7,6 +7,7 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection as _, Row as _};
 
 use crate::fleet::error::FleetError;
+use crate::fleet::fleet_metrics;
 use crate::fleet::numbers::{GenerationNumber, TrackId, numbers};
 use crate::fleet::object::{OUTLINE, Object};
 use crate::fleet::session::{CHANNEL, SessionNumber, statements};
@@ -14,6 +15,8 @@ use crate::fleet::shared::Fleet;
 use crate::name::CatalogName;
 use crate::store::{Image, PastRevision, RevisionId, StoreError};
 
+/// The longest time of a publication: an import has many catalogs.
+const PUBLISHING: Duration = Duration::from_secs(30);
 /// What an object of an image has as its name: its digest.
 const PARTS: &str = "sha256:%";
 
@@ -125,7 +128,9 @@ impl Fleet {
         publications: Vec<Publication>,
     ) -> Result<Vec<GenerationNumber>, FleetError> {
         let work = statements(move |connection| publish(connection, publications).boxed());
-        self.session().run_in(session, work).await
+        self.session()
+            .run_for(PUBLISHING, Some(session), work)
+            .await
     }
 
     /// Publishes another image of the newest revision of a track. `None` when the track has
@@ -182,7 +187,13 @@ pub(super) async fn newest(
     );
     let rows = query.bind(numbers(&tracks)).fetch_all(connection).await;
     let rows = rows.map_err(FleetError::sql("list generations"))?;
-    rows.iter().map(generation).collect()
+    // One that cannot be used keeps no other catalog back: it counts as none, so that the
+    // holder publishes another.
+    let usable = rows.iter().filter_map(|row| {
+        let found = generation(row).inspect_err(fleet_metrics::failed);
+        found.ok()
+    });
+    Ok(usable.collect())
 }
 
 async fn publish(
@@ -279,11 +290,12 @@ async fn insert(
         None => copy_objects(connection, track, revision.number(), true).await?,
     }
     set_newest(connection, track, revision.number()).await?;
+    let mut history = Vec::with_capacity(past.len() + 1);
     for (past, outline) in past {
-        let published = document(&past.published)?;
-        insert_history(connection, &catalog, past.id, &published, outline).await?;
+        history.push((past.id, document(&past.published)?, outline));
     }
-    insert_history(connection, &catalog, revision, &published, outline).await?;
+    history.push((revision, published, outline));
+    insert_history(connection, &catalog, history).await?;
     Ok(GenerationNumber(revision.number()))
 }
 
@@ -388,23 +400,31 @@ async fn copy_objects(
     done.map(drop).map_err(FleetError::sql("record objects"))
 }
 
+/// Adds revisions of a catalog to the history, each with what is kept of it.
 async fn insert_history(
     connection: &mut PgConnection,
     catalog: &CatalogName,
-    revision: RevisionId,
-    published: &str,
-    outline: Option<Object>,
+    revisions: Vec<(RevisionId, String, Option<Object>)>,
 ) -> Result<(), FleetError> {
     let statement = sqlx::query(
         "INSERT INTO history (catalog, revision, published, outline, size)
-         VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+         SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::bytea[], $5::bigint[])
+         ON CONFLICT DO NOTHING",
     );
+    let (mut numbers, mut published) = (Vec::new(), Vec::new());
+    let (mut outlines, mut sizes) = (Vec::new(), Vec::new());
+    for (revision, text, outline) in revisions {
+        numbers.push(revision.number());
+        published.push(text);
+        sizes.push(outline.as_ref().map(|one| one.size));
+        outlines.push(outline.map(|one| one.digest.as_bytes().to_vec()));
+    }
     let done = statement
         .bind(catalog.as_str())
-        .bind(revision.number())
+        .bind(numbers)
         .bind(published)
-        .bind(outline.as_ref().map(|one| one.digest.as_bytes().to_vec()))
-        .bind(outline.as_ref().map(|one| one.size))
+        .bind(outlines)
+        .bind(sizes)
         .execute(connection)
         .await;
     done.map(drop)

@@ -39,6 +39,30 @@ impl Fleet {
         Ok(())
     }
 
+    /// Checks that the bucket still is of this fleet. One that was emptied gets the mark again,
+    /// before another fleet may take it.
+    ///
+    /// # Errors
+    /// When it does not answer, or is another fleet's now: then it counts as not found.
+    pub async fn keep_bucket(&self, id: &str) -> Result<(), FleetError> {
+        match self.has_mark(id).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                tracing::warn!(
+                    bucket = %self.bucket().location(),
+                    "the bucket has lost the mark of this fleet: it is written again"
+                );
+                self.check_bucket(id).await
+            }
+            Err(error) => {
+                if matches!(error, FleetError::Refused(_)) {
+                    self.lost_bucket();
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// As [`Fleet::check_bucket`], without the mark: nothing is left in the bucket, and the
     /// database does not change. If the fleet is not known, whose the bucket is stays open.
     ///

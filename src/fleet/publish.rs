@@ -62,7 +62,10 @@ impl Permit {
             fleet.publish(*session, vec![publication]).await?
         };
         match number.first() {
-            Some(number) => track.until_shown(*number).await,
+            Some(number) => {
+                track.until_shown(*number).await;
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -80,7 +83,10 @@ impl Permit {
         };
         let number = publish_image(track, *session, limit, (revision, image)).await?;
         match number {
-            Some(number) => track.until_shown(number).await.map(|()| true),
+            Some(number) => {
+                track.until_shown(number).await;
+                Ok(true)
+            }
             None => Ok(false),
         }
     }

@@ -150,14 +150,15 @@ impl Receiving {
         let is_damaged = state.damages != self.damages;
         if (is_damaged || !self.shows(newest)) && !self.is_behind_clients(&state, newest) {
             if let Some(left) = self.pauses.left(newest.number, Instant::now()) {
-                return Some(left);
+                return Some(self.begin_late(since, left));
             }
             let begun = Instant::now();
             if let Err(error) = self.show(newest, is_damaged).await {
                 self.pauses.fail(newest.number, &error, Instant::now());
                 self.report(&error);
                 self.with.track.set_problem(Some(error.to_string()));
-                return self.pauses.left(newest.number, Instant::now());
+                let left = self.pauses.left(newest.number, Instant::now());
+                return left.map(|left| self.begin_late(since, left));
             }
             self.damages = state.damages;
             fleet_metrics::shown(begun.elapsed());
@@ -192,6 +193,16 @@ impl Receiving {
             }
         }
         (!left.is_zero()).then_some(left)
+    }
+
+    /// The time until the next try. A replica that cannot fetch for long is ready with what it
+    /// has: others may fail in the same way.
+    fn begin_late(&self, since: Duration, left: Duration) -> Duration {
+        if self.with.publisher.snapshot().is_none() {
+            return left;
+        }
+        let until_ready = self.wait_for(FIRST_PASS.saturating_sub(since));
+        until_ready.map_or(left, |until_ready| until_ready.min(left))
     }
 
     /// Whether a generation is older than what clients may have seen: the holder publishes a

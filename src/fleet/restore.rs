@@ -34,12 +34,18 @@ struct Place {
 pub(super) async fn restore(replica: Replica, stop: CancellationToken) {
     let restoring = async {
         let mut reported = replica.to_restore();
+        let mut last: Option<Digest> = None;
         loop {
             let found = reported.wait_for(|(missing, _)| !missing.is_empty()).await;
             let Ok((mut missing, live)) = found.map(|found| found.clone()) else {
                 return;
             };
+            // After those of the last time: nobody may have their bytes.
+            missing.sort_unstable();
+            let after = missing.iter().position(|digest| Some(*digest) > last);
+            missing.rotate_left(after.unwrap_or(0));
             missing.truncate(MOST);
+            last = missing.last().copied();
             for place in 0..live.len().max(1) {
                 let still = reported.borrow().0.clone();
                 for digest in missing.iter().filter(|digest| still.contains(digest)) {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, Semaphore};
 
 use crate::fleet::error::FleetError;
 use crate::fleet::session::Session;
@@ -24,7 +24,12 @@ struct Inner {
     owns_bucket: AtomicBool,
     /// Read by uploads, written by removals: the session of both is the same.
     uploads: Arc<RwLock<()>>,
+    /// What clients ask the database for at a time.
+    lookups: Arc<Semaphore>,
 }
+
+/// The most lookups for clients that wait for the session.
+const LOOKUPS: usize = 2;
 
 impl Fleet {
     /// Sets up the connections. Nothing is asked yet.
@@ -40,6 +45,7 @@ impl Fleet {
             expected: OnceLock::new(),
             owns_bucket: AtomicBool::new(false),
             uploads: Arc::default(),
+            lookups: Arc::new(Semaphore::new(LOOKUPS)),
         })))
     }
 
@@ -64,6 +70,10 @@ impl Fleet {
         self.0.owns_bucket.store(true, Ordering::Relaxed);
     }
 
+    pub(super) fn lost_bucket(&self) {
+        self.0.owns_bucket.store(false, Ordering::Relaxed);
+    }
+
     /// Ends the session.
     pub async fn close(&self) {
         self.0.session.close().await;
@@ -84,5 +94,9 @@ impl Fleet {
 
     pub(super) fn uploads(&self) -> Arc<RwLock<()>> {
         Arc::clone(&self.0.uploads)
+    }
+
+    pub(super) fn lookups(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.0.lookups)
     }
 }

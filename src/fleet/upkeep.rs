@@ -14,8 +14,10 @@ use crate::fleet::restore::restore;
 
 /// The time between two checks of a bucket that cannot be used.
 const CHECK_AGAIN: Duration = Duration::from_secs(1);
-/// The same where it is not for the bucket to change that.
-const CHECK_RARELY: Duration = Duration::from_secs(30);
+/// The same where another try soon brings nothing, or passes tell first.
+const CHECK_RARELY: Duration = Duration::from_secs(10);
+/// The same of a bucket that can be used.
+const CHECK_LATER: Duration = Duration::from_secs(30);
 
 /// A task of a replica, which works until it is stopped.
 type Task = fn(Replica, CancellationToken) -> BoxFuture<'static, ()>;
@@ -34,29 +36,40 @@ pub fn keep_place() -> [(&'static str, Task); 5] {
     ]
 }
 
-/// Checks the bucket of a start that could not do so, until it is known to be the fleet's.
+/// Checks the bucket until it is known to be the fleet's, and then now and then: it may be
+/// emptied or fail, or become another fleet's.
 async fn check_bucket(replica: Replica, stop: CancellationToken) {
     let checking = async {
         let mut logged = None;
-        while !replica.fleet().owns_bucket() {
-            let mut pause = CHECK_AGAIN;
-            match replica.verify_bucket().await {
+        if replica.fleet().owns_bucket() {
+            tokio::time::sleep(CHECK_LATER).await;
+        }
+        loop {
+            let was_own = replica.fleet().owns_bucket();
+            let pause = match replica.verify_bucket().await {
                 Ok(()) => {
-                    tracing::info!("the bucket of the fleet can be used");
-                    replica.nudge();
+                    if !was_own || logged.is_some() {
+                        tracing::info!("the bucket of the fleet can be used");
+                        replica.nudge();
+                    }
+                    logged = None;
+                    CHECK_LATER
                 }
                 Err(error) => {
                     fleet_metrics::failed(&error);
-                    if !error.is_temporary() {
-                        pause = CHECK_RARELY;
-                    }
+                    let pause = if was_own || !error.is_temporary() {
+                        CHECK_RARELY
+                    } else {
+                        CHECK_AGAIN
+                    };
                     let error = error.to_string();
                     if logged.as_ref() != Some(&error) {
-                        tracing::warn!(error, "the bucket is not checked yet: passes wait");
+                        tracing::warn!(error, "the bucket cannot be used now: passes wait");
                     }
                     logged = Some(error);
+                    pause
                 }
-            }
+            };
             tokio::time::sleep(pause).await;
         }
     };

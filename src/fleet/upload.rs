@@ -26,7 +26,7 @@ use ::images::digest::Digest;
 /// The level of zstd on the way.
 const LEVEL: i32 = 3;
 /// The pause between two tries to begin an upload while objects are removed.
-const PAUSE: Duration = Duration::from_millis(500);
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 /// Bytes that are to become an object.
 pub(super) struct Upload {
@@ -39,9 +39,14 @@ pub type Known = BTreeSet<Digest>;
 
 /// Keeps objects from being removed until a publication names them.
 pub struct Uploading {
+    _of_fleet: SharedLock,
+    _of_process: OwnedRwLockReadGuard<()>,
+}
+
+/// The lock of uploads in a session.
+struct SharedLock {
     session: Session,
     number: SessionNumber,
-    _of_process: OwnedRwLockReadGuard<()>,
 }
 
 impl Fleet {
@@ -50,18 +55,23 @@ impl Fleet {
         let of_process = self.uploads().read_owned().await;
         let session = self.session().clone();
         loop {
-            let locking = statements(|connection| {
+            let of = session.clone();
+            let locking = statements(move |connection| {
                 async move {
                     let query = sqlx::query_scalar("SELECT pg_try_advisory_lock_shared(3, 2)");
                     let locked = query.fetch_one(connection).await;
-                    locked.map_err(FleetError::sql("begin an upload"))
+                    let locked: bool = locked.map_err(FleetError::sql("begin an upload"))?;
+                    // Made here: the statement ends also if nobody waits for it any more.
+                    Ok(locked.then_some(SharedLock {
+                        session: of,
+                        number,
+                    }))
                 }
                 .boxed()
             });
-            if session.run_in(number, locking).await? {
+            if let Some(of_fleet) = session.run_in(number, locking).await? {
                 return Ok(Uploading {
-                    session,
-                    number,
+                    _of_fleet: of_fleet,
                     _of_process: of_process,
                 });
             }
@@ -174,7 +184,7 @@ impl Fleet {
     }
 }
 
-impl Drop for Uploading {
+impl Drop for SharedLock {
     fn drop(&mut self) {
         let (session, number) = (self.session.clone(), self.number);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {

@@ -13,7 +13,7 @@ pub struct Curation {
     pub from: Vec<CatalogName>,
     /// The selection.
     pub request: Request,
-    /// In a fleet, the [`track_identity`](crate::ingest::track_identity) of each of the catalogs.
+    /// In a fleet, the [`track_identity`](fn@crate::ingest::track_identity) of each of the catalogs.
     pub track_identities: Vec<String>,
 }
 

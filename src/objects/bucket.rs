@@ -21,6 +21,8 @@ use crate::objects::transport::{self, MAX_DOCUMENT, OfObject, SLOWEST, Transport
 
 /// The longest time without an answer, and without a byte of it.
 const IDLE: Duration = Duration::from_secs(10);
+/// The most objects of a page of a list: more do not fit into what is read of a document.
+const PAGE: usize = 1000;
 /// The most pages of a list.
 const MAX_PAGES: usize = 10_000;
 
@@ -174,13 +176,13 @@ impl Bucket {
         Ok(Some(bytes))
     }
 
-    /// The objects whose names begin so, a page of at most some thousands after another, in the
-    /// order of their names. One whose name is only the beginning is not in lists of Azure.
+    /// The objects whose names begin so, a page after another, in the order of their
+    /// names. One whose name is only the beginning is not in lists of Azure.
     pub fn list<'a>(&'a self, beginning: &'a str) -> Pages<'a> {
         Pages {
             bucket: self,
             beginning,
-            most: None,
+            most: PAGE,
             next: None,
             is_last: false,
             left: MAX_PAGES,
@@ -197,7 +199,7 @@ impl Bucket {
         let is_azure = matches!(self.0.location.store, Store::Azure(_));
         let shorter = name.char_indices().last().map_or(0, |(end, _)| end);
         let mut pages = self.list(if is_azure { &name[..shorter] } else { name });
-        pages.most = (!is_azure).then_some(1);
+        pages.most = if is_azure { PAGE } else { 1 };
         while let Some(page) = pages.next().await? {
             let is_over = page.last().is_some_and(|last| *last.name >= *name);
             let found = page.into_iter().find(|object| object.name == name);
@@ -282,7 +284,7 @@ pub struct Pages<'a> {
     bucket: &'a Bucket,
     beginning: &'a str,
     /// The most objects of a page.
-    most: Option<usize>,
+    most: usize,
     /// Where the next page begins; `None` for the first one.
     next: Option<String>,
     /// Whether the last page was read.
@@ -306,7 +308,7 @@ impl Pages<'_> {
         let at = self.next.take();
         let beginning = format!("{}{}", location.prefix, self.beginning);
         let options = PaginatedListOptions {
-            max_keys: self.most,
+            max_keys: Some(self.most),
             page_token: at.clone(),
             ..PaginatedListOptions::default()
         };

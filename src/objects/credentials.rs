@@ -134,7 +134,10 @@ impl CredentialSource {
             (Self::Metadata, _) => Ok(Vec::new()),
             (Self::None, _) => {
                 let names = sets(store)[0].0.join(" and ");
-                let advice = format!("write credentials_file in [fleet], or set {names}");
+                let advice = format!(
+                    "write credentials_file in [fleet], set {names}, or add credentials=metadata to \
+                     objects where the machine lends a key"
+                );
                 Err(ObjectProblem::NoCredentials(advice))
             }
         }

@@ -47,6 +47,12 @@ pub enum ObjectProblem {
          that it trusts the service account"
     )]
     NotLent(String),
+    /// What gives keys cannot be reached.
+    #[error(
+        "the service that gives keys does not answer: {0}; check that the network lets this \
+         machine reach it"
+    )]
+    NoKeyService(String),
     /// The store does not take the key.
     #[error("the store answered {0}; check the key in credentials_file or in the environment")]
     CredentialsRefused(String),
@@ -65,7 +71,7 @@ pub enum ObjectProblem {
     #[error("the store answered {0}{1}")]
     Busy(String, &'static str),
     /// No connection to the store.
-    #[error("{0}; check endpoint and region in objects")]
+    #[error("{0}; check endpoint and region in objects, and that the store runs")]
     Unreachable(String),
     /// No response, or only a part of one.
     #[error("{0}")]
@@ -95,7 +101,11 @@ impl ObjectProblem {
     pub(super) fn is_temporary(&self) -> bool {
         matches!(
             self,
-            Self::Busy(..) | Self::Unreachable(_) | Self::Broken(_) | Self::Slow(_)
+            Self::Busy(..)
+                | Self::Unreachable(_)
+                | Self::Broken(_)
+                | Self::Slow(_)
+                | Self::NoKeyService(_)
         )
     }
 

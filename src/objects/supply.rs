@@ -81,6 +81,18 @@ impl<C: Key> Supply<C> {
                 ObjectProblem::CredentialsRefused(answer)
                 | ObjectProblem::AccessRefused(answer)
                 | ObjectProblem::Refused(answer, _) => ObjectProblem::NotLent(answer),
+                // Without an identity, metadata services answer so.
+                ObjectProblem::Busy(answer, advice) if !advice.is_empty() => {
+                    ObjectProblem::NotLent(answer)
+                }
+                // Of the service of keys, not of the store.
+                ObjectProblem::Unreachable(problem) | ObjectProblem::Broken(problem) => {
+                    ObjectProblem::NoKeyService(problem)
+                }
+                ObjectProblem::Slow(after) => ObjectProblem::NoKeyService(format!(
+                    "nothing came within {}",
+                    humantime::format_duration(after)
+                )),
                 // The texts of parsers may repeat a part of the key.
                 ObjectProblem::Unreadable(_) => unreadable(),
                 problem => problem,
@@ -223,5 +235,45 @@ mod tests {
             Ok(Arc::new(key) as Provider<_>)
         });
         assert_eq!(supply.key().await.unwrap_err(), unreadable());
+    }
+
+    #[tokio::test]
+    async fn an_error_of_the_service_of_keys_is_not_one_of_the_store() {
+        #[derive(Debug)]
+        struct Failing(ObjectProblem);
+
+        impl CredentialProvider for Failing {
+            type Credential = GcpCredential;
+
+            fn get_credential<'a, 'b>(
+                &'a self,
+            ) -> BoxFuture<'b, object_store::Result<Arc<GcpCredential>>>
+            where
+                'a: 'b,
+                Self: 'b,
+            {
+                let (store, source) = ("test", Box::new(self.0.clone()));
+                let failed = object_store::Error::Generic { store, source };
+                Box::pin(async move { Err(failed) })
+            }
+        }
+
+        let none = ObjectProblem::from_answer(404, None, b"");
+        let late = ObjectProblem::Slow(std::time::Duration::from_secs(10));
+        for (problem, advice) in [
+            (none, "the role or identity exists"),
+            (late, "within 10s; check that the network"),
+            (
+                ObjectProblem::Unreachable("refused".into()),
+                "refused; check that the network",
+            ),
+        ] {
+            let supply = Supply::<GcpCredential>::new(CredentialSource::Metadata, move |_| {
+                Ok(Arc::new(Failing(problem.clone())) as Provider<_>)
+            });
+            let told = supply.key().await.unwrap_err().to_string();
+            assert!(told.contains(advice), "{told}");
+            assert!(!told.contains("endpoint"), "{told}");
+        }
     }
 }

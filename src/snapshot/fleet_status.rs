@@ -38,7 +38,7 @@ pub struct FleetStatus {
     pub error: Option<String>,
     /// How many objects the bucket has lost, and nobody has uploaded again.
     pub lost: u64,
-    /// Why the bucket is not known to be the fleet's, so that others follow the catalogs.
+    /// Why the bucket cannot be used, or is not known to be the fleet's.
     pub bucket_error: Option<String>,
 }
 

@@ -102,8 +102,8 @@ fn failures_of_the_registry() -> Vec<Failure> {
         Failure::new(
             "a digest that is not that of the image",
             "pull",
-            "not_found",
-            &["{image}"],
+            "digest_mismatch",
+            &["{image}", "returned a manifest with the digest"],
         )
         .of_registry(|registry| registry.digest_header = DigestHeader::Wrong),
         Failure::new(

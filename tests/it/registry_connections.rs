@@ -190,7 +190,7 @@ fn a_proxy_that_fails_is_named() {
             "HTTP_PROXY",
             strict.as_str(),
             &plain,
-            "the proxy requires a user and password",
+            "the proxy wants a user and password",
         ),
     ] {
         let proxy = format!("http://{address}");

@@ -37,7 +37,7 @@ const NONE: RevisionId = RevisionId::from_number(0);
 pub struct FleetCatalog {
     /// Its source.
     pub source: Source,
-    /// Identifies its configuration, as [`track_identity`](crate::ingest::track_identity).
+    /// Identifies its configuration, as [`track_identity`](fn@crate::ingest::track_identity).
     pub identity: String,
 }
 
@@ -169,6 +169,33 @@ struct FleetWork<'a> {
     progress: &'a Progress,
 }
 
+/// Leaves out what the fleet serves already, though the archive has a later date: the same
+/// content keeps its date in a fleet.
+async fn leave_served(
+    folder: &Path,
+    served: &[(CatalogName, Generation)],
+    imported: &mut [Imported],
+) -> Result<(), ArchiveError> {
+    let store = Store::open_with(folder, CacheLimits::NOTHING).await?;
+    for one in imported {
+        let mut served = served.iter();
+        let served = served.find(|(catalog, _)| *catalog == one.catalog);
+        let (Some((_, served)), ImportOutcome::Taken) = (served, one.outcome) else {
+            continue;
+        };
+        let kept = store.kept(&one.catalog, one.revision).await?;
+        let image = store.image(one.revision).await?;
+        if kept.is_some_and(|kept| kept.content.to_string() == served.content)
+            && image.as_ref() == served.image.as_ref().map(|(_, image)| image)
+        {
+            one.outcome = ImportOutcome::Unchanged;
+            one.revision = served.revision;
+        }
+    }
+    store.close().await;
+    Ok(())
+}
+
 /// An archive that was imported into a folder beside what the fleet serves.
 struct Compared {
     folder: TempDir,
@@ -197,15 +224,18 @@ impl FleetWork<'_> {
             ..
         } = self.requested;
         // What the bucket has lost of the fleet's revisions stands back behind the archive.
+        let mut whole = served.clone();
         for lost in fetch(self.fleet, folder.path(), limits, &served, self.progress).await? {
             if let ArchiveError::Unfetched { catalog, cause } = lost {
                 tracing::warn!(
                     %catalog, %cause,
                     "the bucket has lost what the fleet serves: compared by its dates alone"
                 );
+                whole.retain(|(name, _)| *name != catalog);
             }
         }
-        let imported = import(archive, folder.path(), limits, *older, self.progress).await?;
+        let mut imported = import(archive, folder.path(), limits, *older, self.progress).await?;
+        leave_served(folder.path(), &whole, &mut imported).await?;
         Ok(Compared {
             folder,
             served,

@@ -190,6 +190,36 @@ fn a_node_alone_moves_into_a_fleet_and_back_with_the_same_content() {
     assert_eq!(answers(&mut back), before);
 }
 
+#[test]
+fn what_a_fleet_serves_already_is_not_published_again_for_a_later_date() {
+    if postgres::is_missing() {
+        return;
+    }
+    let upstream = Upstream::start();
+    let config = config_of(&upstream);
+    let (first, mirrored) = (push(&upstream, "first"), push_mirrored(&upstream, "other"));
+    let shared = Shared::start();
+    let here = Desk::of(&shared, &config);
+    let mut replica = replicas(&shared, &config, 1).remove(0);
+    let mut alone = Almanac::start(&config);
+    for almanac in [&mut replica, &mut alone] {
+        until_at(almanac, "a", &first.digest());
+        until_at(almanac, "b", &mirrored.digest());
+        until("its image", || !super::tag(almanac).is_empty());
+    }
+    let there = Desk::new(&config);
+    let archive = there.export(alone.program.data(), "alone.tar");
+    shared
+        .postgres
+        .ask("UPDATE generations SET modified = modified - 100");
+    let published = "SELECT count(*), max(number) FROM generations";
+    let rows = shared.postgres.ask(published);
+    let imported = here.import(&archive, &[]);
+    assert_good(&imported);
+    assert!(imported.stderr.contains("nothing is new"), "{imported:?}");
+    assert_eq!(shared.postgres.ask(published), rows);
+}
+
 /// An import brings the bytes that the bucket and all replicas have lost, and goes back only
 /// when it is asked to.
 #[test]

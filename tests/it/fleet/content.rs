@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 use super::{
-    Following, REPOSITORY, Shared, claim, collect, credentials, date, push, replicas, status_of,
-    tag, text, until, until_all_at, until_at, until_serving, until_settled, until_waiting, waits,
+    Following, REPOSITORY, Shared, claim, collect, credentials, date, fleet, push, replicas,
+    status_of, tag, text, until, until_all_at, until_at, until_serving, until_settled,
+    until_waiting, waits,
 };
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::Catalog;
@@ -270,6 +271,64 @@ fn nothing_is_removed_while_a_replica_uploads() {
     age(&shared, "fleet", "listed");
     assert_eq!(collect(&shared), 1);
     assert_eq!(shared.objects.keys(), ["almanac/fleet"]);
+}
+
+#[test]
+fn an_emptied_bucket_gets_the_mark_again_and_one_of_another_fleet_is_left() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    claim(&shared, "almanac");
+    let id = shared.postgres.ask("SELECT id FROM fleet");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let fleet = fleet(&shared);
+        fleet.check_bucket(&id).await.unwrap();
+        shared.objects.remove(|_| true);
+        fleet.keep_bucket(&id).await.unwrap();
+        assert_eq!(shared.objects.keys(), ["almanac/fleet"]);
+        assert!(fleet.owns_bucket());
+        let other = fleet.keep_bucket(&"0".repeat(32)).await.unwrap_err();
+        assert!(
+            other.to_string().contains("belongs to another fleet"),
+            "{other}"
+        );
+        assert!(!fleet.owns_bucket());
+        fleet.close().await;
+    });
+}
+
+#[test]
+fn a_failed_collection_keeps_no_upload_waiting() {
+    if postgres::is_missing() {
+        return;
+    }
+    let shared = Shared::start();
+    claim(&shared, "almanac");
+    shared.objects.copy("almanac/fleet", STRAY);
+    age(&shared, "fleet", "listed");
+    // The last query of a collection fails.
+    shared
+        .postgres
+        .ask("ALTER TABLE history RENAME COLUMN outline TO other");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let fleet = fleet(&shared);
+        let failed = fleet.collect().await.unwrap_err();
+        assert!(failed.to_string().contains("nobody needs"), "{failed}");
+        // The session lives on.
+        let upload = "SELECT pg_try_advisory_lock_shared(3, 2)";
+        assert_eq!(shared.postgres.ask(upload), "t");
+        fleet.close().await;
+    });
+    assert_eq!(shared.objects.keys(), ["almanac/fleet", STRAY]);
 }
 
 /// A library that sets the clock of a program two days ahead.

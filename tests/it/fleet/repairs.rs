@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::{
-    Following, REPOSITORY, push, replicas, status_of, text, until, until_all_at, until_settled,
-    until_waiting,
+    Following, REPOSITORY, push, replicas, status_of, tag, text, until, until_all_at,
+    until_settled, until_waiting,
 };
 use crate::support::almanac::{Almanac, LONG_PATIENCE, following};
 use crate::support::http::get;
@@ -242,4 +242,24 @@ fn a_catalog_that_a_failover_lost_is_published_again() {
     }
     let second = push(&upstream, "second");
     until_all_at(&mut replicas, "a", &second.digest());
+}
+
+#[test]
+fn a_row_that_cannot_be_read_keeps_no_replica_out_of_the_fleet() {
+    let Some(Following {
+        shared,
+        upstream,
+        replicas: mut all,
+        ..
+    }) = Following::start(1)
+    else {
+        return;
+    };
+    until("the image", || !tag(&mut all[0]).is_empty());
+    shared.postgres.ask("UPDATE generations SET image = '{}'");
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    all.push(shared.replica(&config));
+    until("both replicas", || status_of(&mut all[1])["replicas"] == 2);
+    let second = push(&upstream, "second");
+    until_all_at(&mut all, "a", &second.digest());
 }

@@ -95,7 +95,7 @@ fn disconnect(upstream: &Upstream) {
 }
 
 /// The digests of a catalog's revisions, the last one first.
-fn digests(almanac: &mut Almanac, name: &str) -> Vec<String> {
+pub(super) fn digests(almanac: &mut Almanac, name: &str) -> Vec<String> {
     let reply = almanac.http(&format!("/catalogs/{name}/api/v1/revisions"));
     let found: Value = serde_json::from_slice(&reply.body).unwrap();
     let items = found["items"].as_array().unwrap().iter();

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::archives::digests;
 use super::{
     Following, HOLDER, REPOSITORY, Shared, holder, push, replicas, status_of, tag, text, until,
     until_all_at, until_at, until_waiting,
@@ -228,6 +229,10 @@ fn a_replica_that_cannot_reach_the_bucket_is_left_out_when_catalogs_are_shared_o
     let [able, unable] = &mut both[..] else {
         unreachable!("two were started");
     };
+    for name in ["a", "b"] {
+        // It is stored before it is in the history.
+        until("the history", || digests(unable, name).len() == 1);
+    }
     unable.program.kill9();
     let used = shared.objects.url("almanac");
     let (_, server) = used.rsplit_once("//").unwrap();

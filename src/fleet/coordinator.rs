@@ -17,7 +17,7 @@ use crate::fleet::missing::Missing;
 use crate::fleet::numbers::{GenerationNumber, TrackId};
 use crate::fleet::session::SessionNumber;
 use crate::fleet::shared::Fleet;
-use crate::fleet::track_state::TrackState;
+use crate::fleet::track_state::{Role, TrackState};
 use crate::name::CatalogName;
 use crate::snapshot::FleetStatus;
 use crate::store::{Revision, RevisionId, Store};
@@ -305,7 +305,7 @@ impl Replica {
             let tracks = self.0.tracks.lock();
             for ((catalog, _), state) in tracks.iter() {
                 let state = state.borrow();
-                if state.role != super::track_state::Role::Shows {
+                if state.role != Role::Shows {
                     follows.push(catalog.clone());
                 }
                 have_begun &= state.has_begun;
@@ -618,10 +618,15 @@ impl Permit {
 impl Drop for Work {
     fn drop(&mut self) {
         if let Some((track, session)) = self.0.take() {
-            track
-                .state
-                .send_modify(|state| state.role = state.role.end(session));
-            track.replica.nudge();
+            let mut may_unlock = false;
+            track.state.send_modify(|state| {
+                state.role = state.role.end(session);
+                may_unlock = matches!(state.role, Role::Leaves { working: 0, .. });
+            });
+            // Another replica waits for the lock.
+            if may_unlock {
+                track.replica.nudge();
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fleet::coordinator::Replica;
 use crate::fleet::error::FleetError;
 use crate::fleet::fleet_metrics;
-use crate::fleet::generations::newest;
+use crate::fleet::generations::{newest, pass_number};
 use crate::fleet::numbers::{TrackId, numbers};
 use crate::fleet::ranking::{Candidate, preferred};
 use crate::fleet::session::{CHANNEL, POOLER, RETRY, SessionNumber, statements};
@@ -239,16 +239,7 @@ async fn register(replica: &Replica, seen: &mut Seen) -> Result<(), FleetError> 
     let work = statements(move |connection| {
         async move {
             let action = "join the fleet";
-            // After a restore, numbers that are in use here would be given again.
-            let statement = sqlx::query(
-                "SELECT setval('generation_numbers', $1) FROM generation_numbers
-                 WHERE last_value <= $1",
-            );
-            let done = statement
-                .bind(last.number())
-                .execute(&mut *connection)
-                .await;
-            done.map_err(FleetError::sql(action))?;
+            pass_number(&mut *connection, last).await?;
             // The row of before, so that no catalog moves, unless its lock is not free yet.
             let query = sqlx::query_as(
                 "SELECT id, pg_backend_pid(), pg_try_advisory_lock(1, id) FROM replicas

@@ -65,20 +65,11 @@ pub struct Publication {
 }
 
 impl Fleet {
-    /// The number of a revision that is being made. It is above `last`: after a restore, the
-    /// database would give numbers again.
+    /// The number of a revision that is being made, which is above `last`.
     pub async fn next_revision(&self, last: RevisionId) -> Result<RevisionId, FleetError> {
         let work = statements(move |connection| {
             async move {
-                let statement = sqlx::query(
-                    "SELECT setval('generation_numbers', $1) FROM generation_numbers
-                     WHERE last_value <= $1",
-                );
-                let done = statement
-                    .bind(last.number())
-                    .execute(&mut *connection)
-                    .await;
-                done.map_err(FleetError::sql("number a revision"))?;
+                pass_number(&mut *connection, last).await?;
                 let query = sqlx::query_scalar("SELECT nextval('generation_numbers')");
                 let number = query.fetch_one(connection).await;
                 let number = number.map(RevisionId::from_number);
@@ -174,6 +165,19 @@ impl Fleet {
         let work = statements(|connection| notify(connection, super::session::RETRY).boxed());
         self.session().run(work).await
     }
+}
+
+/// Has later numbers given than this one: after a restore, the database would give again those
+/// that replicas have.
+pub(super) async fn pass_number(
+    connection: &mut PgConnection,
+    last: RevisionId,
+) -> Result<(), FleetError> {
+    let statement = sqlx::query(
+        "SELECT setval('generation_numbers', $1) FROM generation_numbers WHERE last_value <= $1",
+    );
+    let done = statement.bind(last.number()).execute(connection).await;
+    done.map(drop).map_err(FleetError::sql("number a revision"))
 }
 
 /// The newest generations of some tracks.

@@ -60,7 +60,7 @@ pub enum Error {
         /// The problem.
         problem: String,
     },
-    /// A proxy that wants a user and password, or refuses those that it got.
+    /// A proxy that requires a login, or that refuses the given one.
     #[error("{reference}: {url}: {problem}")]
     Proxy {
         /// The image.

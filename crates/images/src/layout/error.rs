@@ -51,7 +51,7 @@ pub enum LayoutError {
     OtherFormat {
         /// The archive.
         path: PathBuf,
-        /// What stands before the path of this format.
+        /// The prefix of paths of this format.
         prefix: &'static str,
     },
     /// A file of an archive of `docker save` that has another format.

@@ -14,7 +14,7 @@ use crate::yaml::{self, Content, Member, Node};
 const MAX_LISTS: usize = 4;
 /// The API groups that mirror sets have had.
 const GROUPS: [&str; 2] = ["config.openshift.io/", "operator.openshift.io/"];
-/// The keys of an object. What stands in `metadata` and `status` does not count.
+/// The keys of an object. `metadata` and `status` are left out.
 const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 /// The keys of an entry in the list of a `spec`.
 const ENTRY: [&str; 3] = ["source", "mirrors", "mirrorSourcePolicy"];

@@ -213,6 +213,10 @@ async fn build(path: &Path, name: &CatalogName, options: &Options) -> anyhow::Re
     };
     let limits = Limits::default();
     let stored = ingest::store_folder(&store, name, &options.folder, &limits, on_invalid).await;
+    let retired = match &stored {
+        Ok((revision, _)) => store.retire(revision).await,
+        Err(_) => Ok(()),
+    };
     store.close().await;
     if let Err(PassError {
         cause: Cause::Refused(problems),
@@ -222,6 +226,7 @@ async fn build(path: &Path, name: &CatalogName, options: &Options) -> anyhow::Re
         log_problems(problems);
     }
     stored?;
+    retired?;
     store.let_all_read(new)?;
     drop(store);
     let ready = open(path, name).await?;

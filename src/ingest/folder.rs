@@ -30,7 +30,8 @@ pub async fn digest_of_folder(path: &Path, limits: &Limits) -> Result<Digest, Pa
 }
 
 /// Reads a folder into a revision, which becomes the current one of the catalog
-/// `name`. Its other revisions are removed.
+/// `name`. Its other revisions stay until the caller removes them, which is after the
+/// new one is served.
 pub async fn store_folder(
     store: &Store,
     name: &CatalogName,
@@ -55,12 +56,7 @@ pub async fn store_folder(
         blobs: Vec::new(),
         on_invalid,
     };
-    let made = make_revision(store, name, identity, &stages, input, None).await?;
-    store
-        .retire(&made.0)
-        .await
-        .map_err(PassError::at(Stage::Commit))?;
-    Ok(made)
+    make_revision(store, name, identity, &stages, input, None).await
 }
 
 /// Makes a revision of a catalog that was loaded, which becomes the current one of

@@ -70,8 +70,9 @@ impl InStore {
         let invalid = OnInvalid::Quarantine;
         let stored = ingest::store_folder(&self.store, name, &source, &limits, invalid).await;
         let (revision, _) = stored.unwrap();
-        let snapshot = Snapshot::open(&self.store, revision).unwrap();
+        let snapshot = Snapshot::open(&self.store, revision.clone()).unwrap();
         self.publisher.publish(snapshot);
+        self.store.retire(&revision).await.unwrap();
     }
 
     fn source(&self) -> PathBuf {

@@ -23,7 +23,7 @@ use crate::snapshot::FleetStatus;
 use crate::store::{Revision, RevisionId, Store};
 use ::images::digest::Digest;
 
-/// How long a new holder waits for the newest generation before its first pass.
+/// The longest time that a new holder waits for the newest generation before its first pass.
 const INHERIT: Duration = Duration::from_mins(1);
 /// How long a pass of a curated catalog waits for what it is made of.
 const SOURCES: Duration = Duration::from_mins(1);
@@ -455,9 +455,8 @@ impl SharedTrack {
                 return std::future::pending().await;
             };
             // A pass compares with what clients see.
-            let settled = state.wait_for(|state| {
-                state.role.held() != Some(session) || state.is_current() || state.is_outdated()
-            });
+            let settled =
+                state.wait_for(|state| state.role.held() != Some(session) || state.is_settled());
             let _ = tokio::time::timeout(INHERIT, settled).await;
             if state.borrow().role.held() == Some(session) {
                 return Permit::Holder(self.clone(), session);
@@ -531,10 +530,10 @@ impl SharedTrack {
     pub(super) fn set_problem(&self, problem: Option<String>) {
         let mut is_new = false;
         self.state.send_if_modified(|state| {
-            is_new = state.problem != problem;
-            state.problem = problem;
-            // It wakes nobody, as nothing is to be done about it.
-            false
+            let was_settled = state.is_settled();
+            is_new = state.set_problem(problem);
+            // Nothing else is to be done about it.
+            state.is_settled() != was_settled
         });
         if is_new {
             self.replica.describe();

@@ -10,6 +10,9 @@ use crate::store::{Revision, RevisionId};
 
 /// How long a replica leaves a track to others after passes that failed at it alone.
 const UNFIT: Duration = Duration::from_mins(10);
+/// The failed tries to show a generation after which its source decides. Replicas with what the
+/// bucket has lost upload it meanwhile.
+const TRIES: u32 = 3;
 
 /// What a replica does for a track.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,6 +146,8 @@ pub(super) struct TrackState {
     pub(super) damages: u64,
     /// Why clients do not see the newest generation.
     pub(super) problem: Option<String>,
+    /// The failed tries to show it, in a row.
+    pub(super) failures: u32,
 }
 
 impl TrackState {
@@ -178,6 +183,23 @@ impl TrackState {
             Some(newest) => newest.modified < self.not_before || Some(newest.number) < self.shown,
             None => self.is_known && self.shown.is_some(),
         }
+    }
+
+    /// Whether a new holder may begin its first pass, which compares with what clients see: the
+    /// newest generation is shown, is not to be shown, or cannot be.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_current() || self.is_outdated() || self.failures >= TRIES
+    }
+
+    /// Records whether the newest generation can be shown. Whether that is new.
+    pub(super) fn set_problem(&mut self, problem: Option<String>) -> bool {
+        self.failures = match problem {
+            Some(_) => self.failures.saturating_add(1),
+            None => 0,
+        };
+        let is_new = self.problem != problem;
+        self.problem = problem;
+        is_new
     }
 
     /// Whether a revision is the current one of the track: the same digest at its source
@@ -380,6 +402,21 @@ mod tests {
         assert!(!state.has(RevisionId::from_number(3), "sha256:3"));
         assert!(state.learn(Some(generation(4, 101)), 101));
         assert!(state.has(RevisionId::from_number(4), "sha256:4"));
+    }
+
+    #[test]
+    fn a_new_holder_waits_for_the_newest_generation_until_it_failed_three_times() {
+        let mut state = TrackState::default();
+        state.learn(Some(generation(3, 100)), 0);
+        for tries in 0..TRIES {
+            assert!(!state.is_settled(), "{tries}");
+            assert_eq!(state.set_problem(Some("lost".into())), tries == 0);
+        }
+        assert!(state.is_settled());
+        state.set_problem(None);
+        assert!(!state.is_settled());
+        state.shown = Some(GenerationNumber(3));
+        assert!(state.is_settled());
     }
 
     #[test]

@@ -312,6 +312,8 @@ fn a_catalog_that_was_public_until_it_was_removed_is_absent_for_everybody() {
             found = http::get(http, &all(name)).unwrap().status;
         }
         assert_eq!(found, wanted, "{name}");
+        let pulled = http::get(http, &format!("/v2/{name}/manifests/latest")).unwrap();
+        assert_eq!(pulled.status, wanted, "{name}");
     }
 }
 

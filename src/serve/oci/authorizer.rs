@@ -143,6 +143,11 @@ impl Authorizer {
         self.users.is_none() || caller.user
     }
 
+    /// Whether a repository needed no credentials until its catalog was removed.
+    pub(super) fn was_open(&self, repository: &str) -> bool {
+        self.users.is_none() && self.access.rules().was_open(repository)
+    }
+
     /// Whether the caller has valid credentials, or a token that was given for such.
     pub(super) fn knows(&self, caller: &Caller) -> bool {
         caller.user

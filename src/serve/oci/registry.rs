@@ -164,7 +164,7 @@ impl Registry {
                 count_denied(catalog.as_str());
             }
         }
-        if !self.tells(caller) {
+        if !self.tells(caller) && !self.authorizer.was_open(name) {
             return Err(self.authorizer.unauthorized(Some(name), here));
         }
         Err(OciRejection::UnknownName {

@@ -216,7 +216,7 @@ impl Environment {
     }
 
     /// The name of this machine, which is the name of a pod.
-    pub(in crate::config) fn host_name(&self) -> String {
+    pub(crate) fn host_name(&self) -> String {
         if let Some(name) = self.get("HOSTNAME").and_then(OsStr::to_str) {
             return name.to_owned();
         }
@@ -229,7 +229,7 @@ impl Environment {
     }
 
     /// The key of a store of objects that the tools of its provider would take.
-    pub(in crate::config) fn object_credentials(&self, store: &Store) -> CredentialSource {
+    pub(crate) fn object_credentials(&self, store: &Store) -> CredentialSource {
         let text = |name| self.get(name).and_then(OsStr::to_str).map(str::to_owned);
         CredentialSource::from_variables(store, text)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::ingest::error::{Cause, PassError, Stage};
-use crate::ingest::folder_listing::FolderOptions;
+use crate::ingest::folder::listing::FolderOptions;
 use crate::ingest::images::options::ImageOptions;
 use crate::ingest::source::Source;
 use crate::name::CatalogName;

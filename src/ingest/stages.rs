@@ -108,7 +108,7 @@ pub(super) mod tests {
     use super::*;
 
     /// The one blocking thread of a runtime.
-    pub(in crate::ingest) struct Gate;
+    pub(crate) struct Gate;
 
     impl Gate {
         /// Keeps the blocking thread busy until the result is dropped.
@@ -116,7 +116,7 @@ pub(super) mod tests {
             clippy::unused_self,
             reason = "the gate shows that there is one thread"
         )]
-        pub(in crate::ingest) fn close(&self) -> mpsc::Sender<()> {
+        pub(crate) fn close(&self) -> mpsc::Sender<()> {
             let (closed, wait) = mpsc::channel();
             tokio::task::spawn_blocking(move || wait.recv());
             closed
@@ -124,7 +124,7 @@ pub(super) mod tests {
     }
 
     /// Runs a test on a runtime with one blocking thread.
-    pub(in crate::ingest) fn on_one_blocking_thread(test: impl AsyncFnOnce(Gate)) {
+    pub(crate) fn on_one_blocking_thread(test: impl AsyncFnOnce(Gate)) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(1)
             .enable_all()

@@ -27,76 +27,53 @@
 //!
 //! Complete files are read-only. `sums` compares them with what was written.
 //!
-//! [`content`] keeps the blobs, without SQL. [`commit`](Store::commit) writes a
-//! revision, [`Store::current`] finds it, [`Store::open_revision`] opens its
-//! files.
+//! [`content`] keeps the blobs, without SQL. `revisions` writes and removes revisions and their
+//! rows ([`Store::commit`], [`Store::current`]), `files` has the formats of their files and
+//! compares them with their sums ([`Store::open_revision`]), `images` the images of revisions,
+//! `history` what earlier revisions had, `recovery` mends the database at a start.
 
-mod blobs;
-mod checked;
-mod commit;
 pub mod content;
 mod database;
-mod disk;
-mod earlier_images;
-mod encodings;
 mod error;
-mod forget;
-mod groups;
+mod file_io;
+mod files;
 mod handle;
 mod history;
 mod images;
-mod import;
-mod keep;
-mod mapped;
 mod migrations;
 mod open;
-mod output;
-mod own_images;
-mod passes;
-mod pieces;
 mod read_only;
-mod reconcile;
-mod record;
-mod recorded;
-mod recover;
-mod revision;
-mod revision_files;
+mod recovery;
 mod revisions;
-mod search;
-mod segmenter;
-mod segments;
 mod sql;
 mod sqlite_index;
-mod summing;
-mod sums;
-mod writer;
 
-pub use checked::{CheckedFile, QUICK_BLOCKS, QUICK_BYTES, damaged_uses, until_damaged_use};
-pub use commit::NewRevision;
 pub use content::{BlobPin, CacheLimits, NewBlob};
-pub use disk::{DiskError, sync_folder};
-pub use earlier_images::EarlierImage;
-pub use encodings::{Decoded, Encoded, EncodedFile, Encoding, Plain};
 pub use error::{Damage, StoreError};
-pub use forget::Footprint;
-pub use groups::{GroupedGzip, Groups};
+pub use file_io::{DiskError, sync_folder};
+pub use files::checked::{CheckedFile, QUICK_BLOCKS, QUICK_BYTES, damaged_uses, until_damaged_use};
+pub use files::encodings::{Decoded, Encoded, EncodedFile, Encoding, Plain};
+pub use files::groups::{GroupedGzip, Groups};
+pub use files::pieces::{Part, PieceKey, Pieces, Program, Record as PieceRecord};
+pub use files::revision_files::{FILES, Files, METAS, PIECES};
+pub use files::segmenter::END as SEGMENTS_END;
+pub use files::segments::{KnownSegments, Segments};
+pub use files::sums::{Stamps, Verification};
 pub use handle::Store;
 pub use history::{History, HistoryEntry, KeptHistory, MAX_CHANGES, RecordedChanges};
+pub use images::earlier_images::EarlierImage;
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, ImageSigner, Referrer};
-pub use import::Import;
-pub use keep::{Incoming, OPTIONAL_FILES, SHARED_FILES};
-pub use output::Output;
-pub use passes::{Outcome, Pass};
-pub use pieces::{Part, PieceKey, Pieces, Program, Record as PieceRecord};
-pub use record::RECORD;
-pub use revision::{
+pub use revisions::commit::NewRevision;
+pub use revisions::forget::Footprint;
+pub use revisions::import::Import;
+pub use revisions::keep::{Incoming, OPTIONAL_FILES, SHARED_FILES};
+pub use revisions::output::Output;
+pub use revisions::passes::{Outcome, Pass};
+pub use revisions::record::RECORD;
+pub use revisions::revision::{
     Counts, FileSum, OutlineName, PastRevision, Published, Revision, RevisionId, SourceIdentity,
 };
-pub use revision_files::{FILES, Files, METAS, PIECES};
-pub use search::{Found, MAX_WORDS, Searcher};
-pub use segmenter::END as SEGMENTS_END;
-pub use segments::{KnownSegments, Segments};
+pub use revisions::search::{Found, MAX_WORDS, Searcher};
+pub use revisions::writer::{Base, Finished, Kept, Lines, Made, RevisionWriter, Stored};
 pub use sql::{LAST_SECOND, time_of_unix, unix_of_time};
 pub use sqlite_index::{LegacyError, read_legacy};
-pub use sums::{Stamps, Verification};
-pub use writer::{Base, Finished, Kept, Lines, Made, RevisionWriter, Stored};

@@ -9,7 +9,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 use crate::store::content::{CacheLimits, Contents};
 use crate::store::database::DATABASE;
-use crate::store::disk::DiskError;
+use crate::store::file_io::DiskError;
 use crate::store::handle::LOCK;
 use crate::store::open::{BLOBS, locked};
 use crate::store::{Store, StoreError};

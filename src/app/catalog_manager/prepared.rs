@@ -25,7 +25,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Opened token files and ports of a new configuration.
-pub(in crate::app) struct Prepared {
+pub(crate) struct Prepared {
     /// One for each catalog whose access changes.
     pub(super) rules: BTreeMap<CatalogName, (Rule, Option<credential::Followed<Tokens>>)>,
     /// One for each catalog whose own port changes.
@@ -38,7 +38,7 @@ pub(in crate::app) struct Prepared {
 
 impl Prepared {
     /// Prepares the first configuration.
-    pub(in crate::app) async fn first(config: &Config) -> anyhow::Result<Self> {
+    pub(crate) async fn first(config: &Config) -> anyhow::Result<Self> {
         Self::new(config, &BTreeMap::new()).await
     }
 
@@ -88,7 +88,7 @@ impl Prepared {
 
     /// All errors of a first configuration, and warnings in the log. The ports of
     /// catalogs are bound meanwhile.
-    pub(in crate::app) async fn check(config: &Config) -> Vec<anyhow::Error> {
+    pub(crate) async fn check(config: &Config) -> Vec<anyhow::Error> {
         let mut problems = Vec::new();
         let mut ports = Vec::new();
         let mut has_tokens = false;

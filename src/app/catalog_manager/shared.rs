@@ -13,27 +13,27 @@ use crate::serve::net::tls::Tls;
 use crate::snapshot::{CatalogsPublisher, Images};
 
 /// Handles that all catalogs share.
-pub(in crate::app) struct Shared {
+pub(crate) struct Shared {
     /// Decides which catalogs clients see.
-    pub(in crate::app) publisher: CatalogsPublisher,
+    pub(crate) publisher: CatalogsPublisher,
     /// The images that clients can pull.
-    pub(in crate::app) images: Images,
+    pub(crate) images: Images,
     /// Whether only stored revisions are served.
-    pub(in crate::app) offline: bool,
+    pub(crate) offline: bool,
     /// Whether no revision can be stored.
-    pub(in crate::app) read_only: bool,
+    pub(crate) read_only: bool,
     /// The access rules of the catalogs.
-    pub(in crate::app) access: Access,
+    pub(crate) access: Access,
     /// Answers on the ports of single catalogs.
-    pub(in crate::app) registry: grpc::Service,
+    pub(crate) registry: grpc::Service,
     /// TLS of these ports.
-    pub(in crate::app) tls: Option<Tls>,
+    pub(crate) tls: Option<Tls>,
     /// Open connections; the shutdown waits for them.
-    pub(in crate::app) connections: TaskTracker,
+    pub(crate) connections: TaskTracker,
     /// Followers; the shutdown waits for them.
-    pub(in crate::app) followers: TaskTracker,
+    pub(crate) followers: TaskTracker,
     /// Cancelled when almanac stops.
-    pub(in crate::app) stopping: CancellationToken,
+    pub(crate) stopping: CancellationToken,
 }
 
 impl Shared {

@@ -18,7 +18,7 @@ use fbc::text::suggest;
 
 /// The catalogs of a configuration.
 #[derive(Debug)]
-pub(in crate::cli) struct Configured {
+pub(crate) struct Configured {
     catalogs: Vec<CatalogConfig>,
     /// The data folder, in offline mode.
     stored: Option<PathBuf>,
@@ -26,7 +26,7 @@ pub(in crate::cli) struct Configured {
 
 /// One of them.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct ConfiguredCatalog {
+pub(crate) struct ConfiguredCatalog {
     name: CatalogName,
     file: PathBuf,
     all: Rc<Configured>,
@@ -84,19 +84,19 @@ impl ConfiguredCatalog {
 }
 
 impl Configured {
-    pub(in crate::cli) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config) -> Self {
         Self {
             stored: config.offline.then_some(config.data_dir),
             catalogs: config.catalogs,
         }
     }
 
-    pub(in crate::cli) fn catalogs(&self) -> &[CatalogConfig] {
+    pub(crate) fn catalogs(&self) -> &[CatalogConfig] {
         &self.catalogs
     }
 
     /// The whole content of a catalog.
-    pub(in crate::cli) async fn select(
+    pub(crate) async fn select(
         &self,
         name: &CatalogName,
         options: &LoadOptions,

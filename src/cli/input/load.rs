@@ -18,7 +18,7 @@ use fbc::select::{self, Request, Selected, Selection};
 impl Input {
     /// Selects from the catalog. An `ImageSetConfiguration` selects from each of
     /// its catalogs separately, as mirroring tools do.
-    pub(in crate::cli) async fn select(
+    pub(crate) async fn select(
         &self,
         options: &Options,
         request: &Request,
@@ -104,11 +104,11 @@ impl Input {
 }
 
 /// How to read catalogs.
-pub(in crate::cli) struct Options {
+pub(crate) struct Options {
     /// From registries and from disk.
-    pub(in crate::cli) load: LoadOptions,
+    pub(crate) load: LoadOptions,
     /// From servers.
-    pub(in crate::cli) fetch: fetch::Settings,
+    pub(crate) fetch: fetch::Settings,
 }
 
 /// The catalogs of an `ImageSetConfiguration`, with the selection from each.
@@ -184,7 +184,7 @@ async fn selected(path: &Path, options: &LoadOptions) -> anyhow::Result<Selected
 }
 
 /// The images of selections. Prints the notes for their authors.
-pub(in crate::cli) fn image_list(selected: &[Selected]) -> ImageList {
+pub(crate) fn image_list(selected: &[Selected]) -> ImageList {
     selected.iter().for_each(note_all);
     let list = ImageList::of(selected);
     for refused in &list.refused {

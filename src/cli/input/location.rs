@@ -29,7 +29,7 @@ pub(super) const STDIN: &str = "<stdin>";
 
 /// The location of a catalog.
 #[derive(Clone, Debug)]
-pub(in crate::cli) enum Input {
+pub(crate) enum Input {
     /// A source that almanac could follow.
     Source(Source),
     /// One file on standard input.
@@ -44,7 +44,7 @@ pub(in crate::cli) enum Input {
 
 /// A text that is not a location.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::cli) enum InputError {
+pub(crate) enum InputError {
     #[error(transparent)]
     Url(#[from] CatalogUrlError),
     #[error(
@@ -82,7 +82,7 @@ pub(in crate::cli) enum InputError {
 
 impl Input {
     /// Parses a location. A look at the disk finds paths without their prefix.
-    pub(in crate::cli) fn found(text: &str) -> Result<Self, InputError> {
+    pub(crate) fn found(text: &str) -> Result<Self, InputError> {
         let input = match text.parse() {
             Err(InputError::Source(_)) if Path::new(text).exists() => {
                 return Err(match archive(Path::new(text)) {
@@ -122,7 +122,7 @@ impl Input {
     }
 
     /// The source that is read, if it is one that almanac could follow.
-    pub(in crate::cli) fn source(&self) -> Option<&Source> {
+    pub(crate) fn source(&self) -> Option<&Source> {
         match self {
             Self::Source(source) => Some(source),
             Self::Configured(catalog) => catalog.plain_source(),
@@ -146,7 +146,7 @@ impl Input {
     }
 
     /// The file of a position, as a path that the user can open.
-    pub(in crate::cli) fn path(&self, position: &DocumentPosition) -> PathBuf {
+    pub(crate) fn path(&self, position: &DocumentPosition) -> PathBuf {
         match self.source() {
             Some(Source::File(root)) if !root.is_dir() => root.clone(),
             Some(Source::File(root)) => {

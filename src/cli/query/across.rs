@@ -21,10 +21,7 @@ const CATALOGS: &[Column] = &[
 ];
 
 /// Prints the catalogs of a server.
-pub(in crate::cli) fn catalogs(
-    respondent: &Respondent,
-    format: Format,
-) -> Result<ExitCode, Failure> {
+pub(crate) fn catalogs(respondent: &Respondent, format: Format) -> Result<ExitCode, Failure> {
     let mut found = block_on(respondent.list(&Question::of_catalogs()))??;
     if found.items.is_empty()
         && let Respondent::Server { settings, .. } = respondent
@@ -67,7 +64,7 @@ const CHANNELS: &[Column] = &[
 ];
 
 /// Prints a package of all catalogs of a server.
-pub(in crate::cli) fn packages(
+pub(crate) fn packages(
     respondent: &Respondent,
     package: &str,
     format: Format,
@@ -77,7 +74,7 @@ pub(in crate::cli) fn packages(
 }
 
 /// Prints the channels of a package of all catalogs of a server.
-pub(in crate::cli) fn channels(
+pub(crate) fn channels(
     respondent: &Respondent,
     package: &str,
     format: Format,

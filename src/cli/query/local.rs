@@ -27,7 +27,7 @@ const NAME: &str = "catalog";
 pub(super) const FOLDER: &str = "/catalogs/catalog/api/v1/";
 
 /// A catalog and its routes.
-pub(in crate::cli) struct Local {
+pub(crate) struct Local {
     routes: Router,
     /// Owns the catalog.
     _publisher: Publisher,

@@ -18,7 +18,7 @@ const MAX_SHOWN: usize = 200;
 
 /// A port of almanac, with its default.
 #[derive(Clone, Copy)]
-pub(in crate::cli) enum Port {
+pub(crate) enum Port {
     Http,
     Admin,
 }

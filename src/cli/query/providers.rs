@@ -21,7 +21,7 @@ use crate::config::Environment;
     override_usage = "almanac providers [OPTIONS] <SOURCE> <KIND>\n       \
     almanac providers [OPTIONS] --server <URL> <KIND>"
 )]
-pub(in crate::cli) struct Arguments {
+pub(crate) struct Arguments {
     /// The source, as for the other commands, and the kind of the API; with
     /// --server only the kind, and with --group none
     #[arg(value_name = "SOURCE|KIND", num_args = 0..=2)]
@@ -63,7 +63,7 @@ const EXAMPLES: &str = help_of_reading!(
 );
 
 impl Arguments {
-    pub(in crate::cli) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         let (source, mut kinds) = self.query.divide(self.words);
         if kinds.len() > 1 {
             return Err(Failure::usage(anyhow!(

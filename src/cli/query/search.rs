@@ -23,7 +23,7 @@ const SUMMARY: usize = 60;
     override_usage = "almanac search [OPTIONS] <SOURCE> <WORD>...\n       \
     almanac search [OPTIONS] --server <URL> <WORD>..."
 )]
-pub(in crate::cli) struct Arguments {
+pub(crate) struct Arguments {
     /// The source, as for the other commands, and the words; with --server only
     /// the words
     #[arg(value_name = "SOURCE|WORD", required = true)]
@@ -62,7 +62,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 impl Arguments {
-    pub(in crate::cli) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         let (source, words) = self.query.divide(self.words);
         if words.is_empty() {
             let source = source.unwrap_or_default();

@@ -23,7 +23,7 @@ use crate::config::Environment;
     override_usage = "almanac updates [OPTIONS] <SOURCE> <PACKAGE>\n       \
     almanac updates [OPTIONS] --server <URL> <PACKAGE>"
 )]
-pub(in crate::cli) struct Arguments {
+pub(crate) struct Arguments {
     /// The source, as for the other commands, and the package; with --server only
     /// the package
     #[arg(value_name = "SOURCE|PACKAGE", num_args = 1..=2, required = true)]
@@ -60,7 +60,7 @@ const EXAMPLES: &str = help_of_reading!(
 );
 
 impl Arguments {
-    pub(in crate::cli) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         let (source, mut packages) = self.query.divide(self.words);
         let package = match (packages.pop(), packages.is_empty()) {
             (Some(package), true) => package,

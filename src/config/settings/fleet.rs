@@ -39,7 +39,7 @@ pub struct FleetSettings {
 impl FleetSettings {
     /// The fleet, if there is one. `usual` is where the environment has the key of a bucket,
     /// and `name` is that of this machine.
-    pub(in crate::config) fn resolve(
+    pub(crate) fn resolve(
         self,
         database: Option<WrittenDatabase>,
         objects: Option<WrittenObjects>,

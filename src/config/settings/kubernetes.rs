@@ -58,7 +58,7 @@ pub struct KubernetesSettings {
 
 impl KubernetesSettings {
     /// Whether the cluster names catalogs.
-    pub(in crate::config) fn names_catalogs(&self) -> bool {
+    pub(crate) fn names_catalogs(&self) -> bool {
         self.cluster_catalogs.unwrap_or_default() != ClusterCatalogs::Off
     }
 }

@@ -22,7 +22,7 @@ pub use kubernetes::KubernetesSettings;
 pub use registries::RegistrySettings;
 pub use signing::{NamePrefix, SignedName, SigningSettings};
 pub use webhook::WebhookSettings;
-pub(in crate::config) use webhook::resolve as resolve_webhooks;
+pub(crate) use webhook::resolve as resolve_webhooks;
 
 use crate::config::error::ConfigError;
 use crate::config::layer::layer;
@@ -316,7 +316,7 @@ impl Settings {
 }
 
 /// Reads a file of settings.
-pub(in crate::config) fn read_text(path: &Path) -> io::Result<String> {
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let mut file = File::open(path)?.take(MAX_FILE + 1);
     file.read_to_string(&mut text)?;
@@ -328,7 +328,7 @@ pub(in crate::config) fn read_text(path: &Path) -> io::Result<String> {
 
 impl DistributionSettings {
     /// The settings of the pull endpoint.
-    pub(in crate::config) fn resolve(self) -> AuthorizerSettings {
+    pub(crate) fn resolve(self) -> AuthorizerSettings {
         AuthorizerSettings {
             user_files: self.user_files.unwrap_or_default(),
             flow: self.flow.unwrap_or_default(),

@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for PagesSettings {
 
 impl PagesSettings {
     /// The options, with defaults for missing settings.
-    pub(in crate::config) fn resolve(self) -> PageOptions {
+    pub(crate) fn resolve(self) -> PageOptions {
         let default = PageOptions::default();
         PageOptions {
             enabled: self.enabled.unwrap_or(default.enabled),

@@ -35,7 +35,7 @@ pub struct SignedName(String);
 
 impl NamePrefix {
     /// The name of a catalog's image.
-    pub(in crate::config) fn join(&self, catalog: &str) -> String {
+    pub(crate) fn join(&self, catalog: &str) -> String {
         format!("{}/{catalog}", self.0)
     }
 }

@@ -120,9 +120,7 @@ impl WebhookSettings {
 }
 
 /// The webhooks, with unique names.
-pub(in crate::config) fn resolve(
-    webhooks: &[WebhookSettings],
-) -> Result<Vec<Webhook>, ConfigError> {
+pub(crate) fn resolve(webhooks: &[WebhookSettings]) -> Result<Vec<Webhook>, ConfigError> {
     let mut resolved: Vec<Webhook> = Vec::with_capacity(webhooks.len());
     for settings in webhooks {
         let webhook = settings.resolve()?;

@@ -14,11 +14,11 @@ use crate::ingest::archive::scan::{
     Depth, damaged, digest_named, name_of, no_archive, open, pieces, scan,
 };
 use crate::ingest::error::{PassError, Stage};
-use crate::ingest::files::ImageLayers;
 use crate::ingest::followed::OnInvalid;
 use crate::ingest::labels::catalog_path;
-use crate::ingest::make_revision::write_revision;
-use crate::ingest::sqlite;
+use crate::ingest::pass::make_revision::write_revision;
+use crate::ingest::read::files::ImageLayers;
+use crate::ingest::read::sqlite;
 use crate::ingest::stages::StageTracker;
 use crate::name::CatalogName;
 use crate::store::{

@@ -18,7 +18,7 @@ use crate::store::{self, BlobPin, Encoding};
 const COMPRESSION: Duration = Duration::from_secs(20);
 
 /// Makes the slim image of a snapshot, and signs it if there is a key.
-pub(in crate::ingest) async fn make_slim(
+pub(crate) async fn make_slim(
     context: &PassContext,
     snapshot: &Arc<Snapshot>,
     tags: Vec<String>,
@@ -44,10 +44,7 @@ pub(in crate::ingest) async fn make_slim(
 }
 
 /// The key and the name for signatures, if both are configured.
-pub(in crate::ingest) fn signing(
-    context: &PassContext,
-    options: &ImageOptions,
-) -> Option<ImageSigning> {
+pub(crate) fn signing(context: &PassContext, options: &ImageOptions) -> Option<ImageSigning> {
     Some(ImageSigning {
         key: Arc::clone(context.signing_key.as_ref()?),
         name: options.signed_name.clone()?,
@@ -55,7 +52,7 @@ pub(in crate::ingest) fn signing(
 }
 
 /// The tags of the image under the catalog's own name.
-pub(in crate::ingest) fn tags(source: &Source) -> Vec<String> {
+pub(crate) fn tags(source: &Source) -> Vec<String> {
     let mut tags = vec![LATEST.to_owned()];
     if let Some(tag) = followed_tag(source)
         && tag != LATEST

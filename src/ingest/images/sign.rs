@@ -15,7 +15,7 @@ use ::images::signing::{SignatureDocuments, SigningKey, signature_tag};
 
 /// The signing key, and the name of an image outside of almanac.
 #[derive(Clone)]
-pub(in crate::ingest) struct ImageSigning {
+pub(crate) struct ImageSigning {
     pub(super) key: Arc<SigningKey>,
     /// `HOST/REPOSITORY`.
     pub(super) name: String,

@@ -9,16 +9,16 @@ use images::{Reference, ReferenceError};
 
 /// The image to follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::kubernetes) struct Image {
+pub(crate) struct Image {
     /// Its reference.
-    pub(in crate::kubernetes) reference: Reference,
+    pub(crate) reference: Reference,
     /// The time between two polls; `None` is never.
-    pub(in crate::kubernetes) poll: Option<Duration>,
+    pub(crate) poll: Option<Duration>,
 }
 
 /// The image in the specification of an object, or the message why none can be
 /// followed until the object changes, in catalogd's words.
-pub(in crate::kubernetes) fn image(object: &DynamicObject) -> Result<Image, String> {
+pub(crate) fn image(object: &DynamicObject) -> Result<Image, String> {
     let source = &object.data["spec"]["source"];
     let kind = source["type"].as_str().unwrap_or_default();
     if kind != "Image" {

@@ -17,7 +17,7 @@ use crate::kubernetes::problem::of_request;
 use crate::kubernetes::resources::LEASES;
 
 /// The Lease of almanac.
-pub(in crate::kubernetes) const NAME: &str = "almanac-cluster-catalogs";
+pub(crate) const NAME: &str = "almanac-cluster-catalogs";
 /// How long a Lease counts without a renewal. These three are the defaults of
 /// Kubernetes.
 const DURATION: Duration = Duration::from_secs(15);

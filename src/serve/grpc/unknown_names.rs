@@ -18,15 +18,15 @@ pub struct UnknownNames(Arc<Mutex<BTreeMap<String, Calls>>>);
 
 /// The calls by a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) struct Calls {
+pub(crate) struct Calls {
     /// The peer of the last one.
-    pub(in crate::serve) peer: IpAddr,
+    pub(crate) peer: IpAddr,
     /// How many there were since the first that is kept.
-    pub(in crate::serve) count: u64,
+    pub(crate) count: u64,
     /// The time of the first.
-    pub(in crate::serve) first: SystemTime,
+    pub(crate) first: SystemTime,
     /// The time of the last.
-    pub(in crate::serve) last: SystemTime,
+    pub(crate) last: SystemTime,
 }
 
 impl UnknownNames {
@@ -61,7 +61,7 @@ impl UnknownNames {
     }
 
     /// The names, sorted.
-    pub(in crate::serve) fn all(&self) -> Vec<(String, Calls)> {
+    pub(crate) fn all(&self) -> Vec<(String, Calls)> {
         let names = self.0.lock();
         names
             .iter()

@@ -40,5 +40,5 @@ mod service;
 
 pub use cors::Origins;
 pub use options::PageOptions;
-pub(in crate::serve) use pages::date;
+pub(crate) use pages::date;
 pub use service::Service;

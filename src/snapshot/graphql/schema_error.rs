@@ -8,4 +8,4 @@ use async_graphql::dynamic;
 pub struct SchemaError(pub(super) String);
 
 /// A schema, or why there is none.
-pub(in crate::snapshot) type GraphqlSchema = Result<dynamic::Schema, SchemaError>;
+pub(crate) type GraphqlSchema = Result<dynamic::Schema, SchemaError>;

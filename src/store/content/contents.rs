@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 
 use crate::store::content::pins::{BlobClaim, BlobPin, Claims, Pins};
 use crate::store::content::tally::Tally;
-use crate::store::disk::{DiskError, create_folder, reread};
+use crate::store::file_io::{DiskError, create_folder, reread};
 use ::images::digest::{Digest, Hasher};
 
 /// The blobs in one folder. Cheap to clone; all clones share pins and claims.
@@ -137,7 +137,7 @@ impl Contents {
     }
 
     /// The blobs that passes need now.
-    pub(in crate::store) fn pinned(&self) -> HashSet<Digest> {
+    pub(crate) fn pinned(&self) -> HashSet<Digest> {
         self.pins.lock().keys().copied().collect()
     }
 }

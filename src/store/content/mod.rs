@@ -16,7 +16,7 @@ mod writer;
 
 pub use contents::Contents;
 pub use open_blob::{DamagedBlob, OpenBlob};
-pub(in crate::store) use open_blob::{Stamp, stamp};
+pub(crate) use open_blob::{Stamp, stamp};
 pub use pins::{BlobClaim, BlobPin};
 pub use spare::CacheLimits;
 pub use tally::Tally;

@@ -11,17 +11,17 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use tokio::sync::Mutex;
 
-use crate::store::disk::{DiskError, blocking, reread};
+use crate::store::file_io::{DiskError, blocking, reread};
 use ::images::digest::{Digest, Hasher};
 
 /// Bytes per read.
 const PIECE: usize = 1 << 20;
 
 /// A change of a file changes one of these: its inode, its size, its date.
-pub(in crate::store) type Stamp = (u64, u64, Option<SystemTime>);
+pub(crate) type Stamp = (u64, u64, Option<SystemTime>);
 
 /// The stamp of a file.
-pub(in crate::store) fn stamp(metadata: &Metadata) -> Stamp {
+pub(crate) fn stamp(metadata: &Metadata) -> Stamp {
     (metadata.ino(), metadata.len(), metadata.modified().ok())
 }
 
@@ -43,7 +43,7 @@ pub struct OpenBlob {
 pub struct DamagedBlob(Digest);
 
 impl OpenBlob {
-    pub(in crate::store) fn new(digest: Digest, path: PathBuf, inode: u64, bytes: Bytes) -> Self {
+    pub(crate) fn new(digest: Digest, path: PathBuf, inode: u64, bytes: Bytes) -> Self {
         Self {
             digest,
             path,

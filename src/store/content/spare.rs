@@ -6,7 +6,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use crate::store::content::contents::Contents;
-use crate::store::disk::DiskError;
+use crate::store::file_io::DiskError;
 use ::images::digest::Digest;
 
 /// Bounds for spare blobs: those that failed passes fetched, and that the next
@@ -39,7 +39,7 @@ impl Default for CacheLimits {
 impl Contents {
     /// Removes blobs beyond the limits, except those that are needed or pinned.
     /// Returns how many bytes of spare blobs are left.
-    pub(in crate::store) fn remove_spare(
+    pub(crate) fn remove_spare(
         &self,
         needed: &HashSet<Digest>,
         limits: CacheLimits,
@@ -72,7 +72,7 @@ impl Contents {
     }
 
     /// Removes a blob unless it is pinned.
-    pub(in crate::store) fn remove_unpinned(&self, digest: &Digest) -> Result<(), DiskError> {
+    pub(crate) fn remove_unpinned(&self, digest: &Digest) -> Result<(), DiskError> {
         let path = self.path_of(digest);
         // Held until the file is gone, so that no pass pins it in between.
         let pins = self.pins.lock();

@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use crate::store::content::contents::Contents;
 use crate::store::content::pins::BlobPin;
 use crate::store::content::tally::Tally;
-use crate::store::disk::{DiskError, blocking, protect};
+use crate::store::file_io::{DiskError, blocking, protect};
 use ::images::digest::{Digest, Hasher};
 
 /// Bytes per read.

@@ -3,10 +3,10 @@
 use sqlx::Row as _;
 
 use crate::name::CatalogName;
-use crate::store::disk::blocking;
+use crate::store::file_io::blocking;
 use crate::store::history::of_source;
 use crate::store::history::recording::{columns_of, compared};
-use crate::store::revision::{OutlineName, RevisionId};
+use crate::store::revisions::revision::{OutlineName, RevisionId};
 use crate::store::sql;
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;

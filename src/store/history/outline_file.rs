@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::answers::outline::Outline;
 use crate::store::Damage;
-use crate::store::disk::{DiskError, protect, sync_folder};
+use crate::store::file_io::{DiskError, protect, sync_folder};
 
 /// The largest outline that is read, in bytes.
 const MAX_OUTLINE: u64 = 256 << 20;

@@ -7,18 +7,18 @@ use sqlx::{Row as _, Sqlite, SqliteExecutor, Transaction};
 use crate::answers::changes::{changes, counts};
 use crate::answers::outline::Outline;
 use crate::name::CatalogName;
-use crate::store::disk::{DiskError, blocking};
+use crate::store::file_io::{DiskError, blocking};
 use crate::store::history::{
     MAX_CHANGES, OUTLINES, RecordedChanges, existing, outline_file, place,
 };
-use crate::store::record::Record;
-use crate::store::revision::{OutlineName, PastRevision, Published, RevisionId};
+use crate::store::revisions::record::Record;
 use crate::store::revisions::record_catalog;
+use crate::store::revisions::revision::{OutlineName, PastRevision, Published, RevisionId};
 use crate::store::sql::{self, signed, whole};
 use crate::store::{Store, StoreError};
 
 /// What a revision adds to the history, ready to be committed.
-pub(in crate::store) struct PreparedOutline {
+pub(crate) struct PreparedOutline {
     /// The outline's file and its content, unless that is written already.
     file: Option<(PathBuf, Vec<u8>)>,
     changes: Option<RecordedChanges>,
@@ -27,7 +27,7 @@ pub(in crate::store) struct PreparedOutline {
 impl Store {
     /// Encodes an outline under its name, and compares it with another one, or that of the
     /// catalog's last revision.
-    pub(in crate::store) async fn prepare_outline(
+    pub(crate) async fn prepare_outline(
         &self,
         catalog: &CatalogName,
         (name, outline): (OutlineName, Outline),
@@ -55,7 +55,7 @@ impl Store {
     /// Compares revisions of another store, whose outlines are kept already, each with the
     /// one before. They are of one catalog, in the order of their numbers; those whose
     /// numbers are known here are left out.
-    pub(in crate::store) async fn prepare_past(
+    pub(crate) async fn prepare_past(
         &self,
         catalog: &CatalogName,
         past: &[PastRevision],
@@ -105,7 +105,7 @@ impl Store {
     }
 
     /// Writes the rows of revisions of another store.
-    pub(in crate::store) async fn insert_past(
+    pub(crate) async fn insert_past(
         &self,
         transaction: &mut Transaction<'_, Sqlite>,
         catalog: &CatalogName,
@@ -124,7 +124,7 @@ impl Store {
 
     /// Writes the file and the row of an outline. A revision that was only rebuilt
     /// takes the place of the one before.
-    pub(in crate::store) async fn insert_history(
+    pub(crate) async fn insert_history(
         &self,
         transaction: &mut Transaction<'_, Sqlite>,
         id: RevisionId,
@@ -184,7 +184,7 @@ pub(super) fn columns_of(changes: &RecordedChanges) -> Result<(i64, String), Sto
 
 /// Adds a revision that was found without a database, if its outline is kept, so that
 /// the changes of the next one can be told.
-pub(in crate::store) async fn insert_rebuilt(
+pub(crate) async fn insert_rebuilt(
     transaction: &mut Transaction<'_, Sqlite>,
     data: &Path,
     id: RevisionId,
@@ -230,7 +230,7 @@ async fn insert_row(
 }
 
 /// Whether a number is new in the history, and above those of its catalog.
-pub(in crate::store) async fn is_new(
+pub(crate) async fn is_new(
     database: impl SqliteExecutor<'_>,
     catalog: &CatalogName,
     id: RevisionId,

@@ -10,9 +10,9 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
 use crate::name::CatalogName;
-use crate::store::disk::{DiskError, blocking};
+use crate::store::file_io::{DiskError, blocking};
 use crate::store::history::KeptHistory;
-use crate::store::revision::OutlineName;
+use crate::store::revisions::revision::OutlineName;
 use crate::store::sql::{self, seconds, signed};
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;
@@ -50,7 +50,7 @@ impl Store {
     }
 
     /// The files of the outlines of a catalog.
-    pub(in crate::store) async fn outlines_of(
+    pub(crate) async fn outlines_of(
         &self,
         catalog: &CatalogName,
     ) -> Result<HashSet<PathBuf>, StoreError> {
@@ -61,7 +61,7 @@ impl Store {
     /// Removes those of these outlines that no row names any more, the younger ones by a
     /// later call. Other outlines without a row stay: after the loss of a database they
     /// are the whole history.
-    pub(in crate::store) async fn remove_outlines(
+    pub(crate) async fn remove_outlines(
         &self,
         mut outlines: HashSet<PathBuf>,
         spared: Duration,
@@ -82,7 +82,7 @@ impl Store {
     }
 
     /// Removes outlines without a row that are older than [`KEPT_ASIDE`].
-    pub(in crate::store) async fn sweep_outlines(&self) -> Result<(), StoreError> {
+    pub(crate) async fn sweep_outlines(&self) -> Result<(), StoreError> {
         self.sweep_some(KEPT_ASIDE, |_| true).await.map(drop)
     }
 

@@ -110,7 +110,7 @@ const NOT_RESERVED: &[&str] = &["std::env::consts"];
 /// mapped file that was cut, and a call of the allocator's.
 const UNSAFE_HOMES: [&str; 4] = [
     "src/map.rs",
-    "src/store/mapped.rs",
+    "src/store/files/mapped.rs",
     "src/app/bus_error.rs",
     "src/app/memory.rs",
 ];

@@ -51,7 +51,7 @@ const DEFECT: HttpRejection = HttpRejection::Text(
 );
 
 /// The route.
-pub(in crate::serve::http) fn route() -> MethodRouter<Catalogs> {
+pub(crate) fn route() -> MethodRouter<Catalogs> {
     let pool = WorkerPool::per_core(1);
     any(
         move |State(catalogs): State<Catalogs>, name: Named, request: Request| {

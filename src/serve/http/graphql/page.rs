@@ -34,7 +34,7 @@ static ALONE: LazyLock<HtmlPage> =
     LazyLock::new(|| HtmlPage::new(&PAGE.replace("<!-- frame -->\n", ""), STYLE, Some(SCRIPT)));
 
 /// The page. Its frame leads to the pages for people, which may be turned off.
-pub(in crate::serve::http) fn respond(extensions: &Extensions, catalogs: &Catalogs) -> Response {
+pub(crate) fn respond(extensions: &Extensions, catalogs: &Catalogs) -> Response {
     let options = extensions.get::<PageOptions>();
     let has_pages = options.is_some_and(|options| options.enabled);
     if !has_pages {

@@ -28,7 +28,7 @@ use crate::serve::http::rejection::problem_of;
 use crate::snapshot::{Catalog, Catalogs};
 
 /// Turns errors into pages for browsers.
-pub(in crate::serve::http) async fn describe(
+pub(crate) async fn describe(
     State(catalogs): State<Catalogs>,
     request: Request,
     next: Next,

@@ -51,7 +51,7 @@ use crate::serve::http::queries::request::QueryRequest;
 use crate::snapshot::Catalogs;
 
 pub(super) use failure::describe;
-pub(in crate::serve) use text::date;
+pub(crate) use text::date;
 
 /// The routes that only pages have.
 pub(super) fn routes() -> Router<Catalogs> {

@@ -10,7 +10,7 @@ pub(super) fn short(hex: &str) -> &str {
 }
 
 /// A date that the script completes with an age.
-pub(in crate::serve) fn date(rfc3339: &str) -> Markup {
+pub(crate) fn date(rfc3339: &str) -> Markup {
     // 2026-11-22T04:35:00Z
     let shown = match (rfc3339.get(..10), rfc3339.get(11..16)) {
         (Some(day), Some(time)) => format!("{day} {time} UTC"),

@@ -94,7 +94,7 @@ struct Metadata<'a> {
 
 /// The entry of a package that a parameter names by its bundle or its version; by default
 /// the head of the default channel, if there is one.
-pub(in crate::serve::http) fn entry<'a>(
+pub(crate) fn entry<'a>(
     all: &'a [ChannelRecord<'a>],
     wanted: Option<&str>,
 ) -> Result<Option<&'a EntryRecord<'a>>, Problem> {
@@ -115,11 +115,7 @@ pub(in crate::serve::http) fn entry<'a>(
 }
 
 /// The line of a bundle of a package.
-pub(in crate::serve::http) fn line(
-    snapshot: &Snapshot,
-    package: &str,
-    bundle: &str,
-) -> Option<Bytes> {
+pub(crate) fn line(snapshot: &Snapshot, package: &str, bundle: &str) -> Option<Bytes> {
     let metas = snapshot.bundles_named(bundle);
     let mut own = metas.into_iter();
     let meta = own.find(|meta| snapshot.package_of(*meta) == package)?;

@@ -18,20 +18,20 @@ const FIELDS: &[&str] = &["package", "bundle", "version", "range", "apis"];
 
 /// A package that needs another.
 #[derive(Serialize)]
-pub(in crate::serve::http) struct Dependent<'a> {
+pub(crate) struct Dependent<'a> {
     /// The package.
-    pub(in crate::serve::http) package: &'a str,
+    pub(crate) package: &'a str,
     /// The head of its default channel.
-    pub(in crate::serve::http) bundle: &'a str,
+    pub(crate) bundle: &'a str,
     /// Its version.
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub(in crate::serve::http) version: &'a str,
+    pub(crate) version: &'a str,
     /// The range of versions of the needed package, if it names the package.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::serve::http) range: Option<&'a str>,
+    pub(crate) range: Option<&'a str>,
     /// The needed APIs that the package provides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::serve::http) apis: Vec<&'a Gvk>,
+    pub(crate) apis: Vec<&'a Gvk>,
 }
 
 #[derive(Default, Deserialize)]
@@ -42,7 +42,7 @@ struct Stored {
 
 /// The packages of a catalog that need a package, by name or by an API that the head of
 /// its default channel provides.
-pub(in crate::serve::http) fn dependents<'a>(
+pub(crate) fn dependents<'a>(
     snapshot: &'a Snapshot,
     package: &PackageAnswers,
 ) -> Vec<Dependent<'a>> {

@@ -122,7 +122,7 @@ pub(super) async fn differences(request: QueryRequest) -> Response {
 }
 
 /// The last updates as an Atom feed.
-pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) -> Response {
+pub(crate) async fn atom(origin: Origin, request: QueryRequest) -> Response {
     let options = request.site.options.clone();
     let pages = options.enabled;
     let work = move |query: &ParsedQuery, reading: &Reading| {
@@ -227,7 +227,7 @@ pub(super) fn image(source: &str) -> Option<String> {
 
 /// The revision that a parameter names: a number, a digest or its first digits, or a date.
 /// `history` has the newest first; of several with a digest, it is that one.
-pub(in crate::serve::http) fn find<'a>(
+pub(crate) fn find<'a>(
     parameter: &'static str,
     text: &str,
     history: &'a [HistoryEntry],
@@ -286,10 +286,7 @@ fn is_hex(text: &str) -> bool {
 
 /// The moment of a date: a day counts from its start for `from`, and to its end for
 /// `to`.
-pub(in crate::serve::http) fn moment(
-    parameter: &'static str,
-    text: &str,
-) -> Result<SystemTime, Problem> {
+pub(crate) fn moment(parameter: &'static str, text: &str) -> Result<SystemTime, Problem> {
     let is_day = text.len() == 10;
     let full = if is_day {
         format!("{text}T00:00:00Z")

@@ -16,14 +16,14 @@ use crate::snapshot::Snapshot;
 use fbc::presentation::BundleView;
 
 /// The install modes of OLM v0.
-pub(in crate::serve::http) const MODES: [&str; 4] = [
+pub(crate) const MODES: [&str; 4] = [
     "AllNamespaces",
     "OwnNamespace",
     "SingleNamespace",
     "MultiNamespace",
 ];
 /// The parameters that say how a package is installed.
-pub(in crate::serve::http) const CHOICES: &[&str] = &[
+pub(crate) const CHOICES: &[&str] = &[
     "channel",
     "version",
     "mode",
@@ -50,22 +50,22 @@ const FIELDS: &[&str] = &[
 ];
 
 /// The installed version, and the obstacles to its installation.
-pub(in crate::serve::http) struct Installation<'a> {
-    pub(in crate::serve::http) install: Install<'a>,
+pub(crate) struct Installation<'a> {
+    pub(crate) install: Install<'a>,
     /// The modes that the version supports.
-    pub(in crate::serve::http) modes: Vec<String>,
+    pub(crate) modes: Vec<String>,
     /// The bundle that is installed first, and its version.
-    pub(in crate::serve::http) bundle: (&'a str, &'a str),
-    pub(in crate::serve::http) warnings: Vec<Warning>,
+    pub(crate) bundle: (&'a str, &'a str),
+    pub(crate) warnings: Vec<Warning>,
     /// What is deprecated, the channel or the version, each with the reason.
-    pub(in crate::serve::http) deprecations: Vec<(&'static str, &'a str)>,
+    pub(crate) deprecations: Vec<(&'static str, &'a str)>,
 }
 
 /// Warnings before the installation: reasons of a version of Operator Lifecycle Manager to refuse it,
 /// and rights that the objects give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::serve::http) enum Warning {
+pub(crate) enum Warning {
     /// OLM v0 does not see the package: it is left out of gRPC for its errors.
     V0LeavesOut,
     /// The channel or the version is deprecated.
@@ -100,7 +100,7 @@ struct InstallRecord<'a> {
 }
 
 /// Reads how a package is installed, and hands it to `work`.
-pub(in crate::serve::http) fn installation<T>(
+pub(crate) fn installation<T>(
     snapshot: &Snapshot,
     (catalog, package): (&str, &str),
     all: &[ChannelRecord<'_>],

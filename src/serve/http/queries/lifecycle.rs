@@ -40,10 +40,7 @@ struct Stored {
 }
 
 /// The lifecycles of a package: none, one, or two that contradict each other.
-pub(in crate::serve::http) fn lifecycles(
-    snapshot: &Arc<Snapshot>,
-    package: &str,
-) -> Vec<Lifecycle> {
+pub(crate) fn lifecycles(snapshot: &Arc<Snapshot>, package: &str) -> Vec<Lifecycle> {
     let query = Query {
         schema: Some(SCHEMA.into()),
         package: Some(package.into()),
@@ -56,7 +53,7 @@ pub(in crate::serve::http) fn lifecycles(
 }
 
 /// The day that a parameter names, by default that of now in UTC.
-pub(in crate::serve::http) fn day(wanted: Option<&str>) -> Result<String, Problem> {
+pub(crate) fn day(wanted: Option<&str>) -> Result<String, Problem> {
     match wanted {
         None => {
             let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();

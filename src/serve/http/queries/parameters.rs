@@ -16,10 +16,10 @@ const MAX_LIMIT: usize = 500;
 /// The longest value, in bytes.
 const MAX_VALUE: usize = 1_024;
 /// How many parameters a query may have.
-pub(in crate::serve::http) const MAX_PARAMETERS: usize = 128;
+pub(crate) const MAX_PARAMETERS: usize = 128;
 /// Identifies the content that a list is of: one catalog, or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve::http) struct Content([u8; TOKEN_CONTENT]);
+pub(crate) struct Content([u8; TOKEN_CONTENT]);
 
 /// Parameters that select a part of a list and do not change the list.
 const OF_PAGES: [&str; 3] = ["limit", "continue", "fields"];
@@ -29,7 +29,7 @@ const TOKEN_LIST: usize = 4;
 
 /// The parameters of a route.
 #[derive(Debug, Default)]
-pub(in crate::serve::http) struct Parameters {
+pub(crate) struct Parameters {
     /// The parameters of the route.
     known: &'static [&'static str],
     /// Keys and values in the order of the query.
@@ -38,7 +38,7 @@ pub(in crate::serve::http) struct Parameters {
 
 /// A page of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve::http) struct Page {
+pub(crate) struct Page {
     /// The page size.
     pub(super) limit: usize,
     /// How many items come before it.
@@ -93,12 +93,12 @@ impl Parameters {
     }
 
     /// The value of a parameter.
-    pub(in crate::serve::http) fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
     /// The values of a parameter that may be given several times.
-    pub(in crate::serve::http) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         let named = self.given.iter().filter(move |(key, _)| *key == name);
         named
             .map(|(_, value)| value.as_str())
@@ -106,7 +106,7 @@ impl Parameters {
     }
 
     /// A parameter that is `true` or `false` (default `false`).
-    pub(in crate::serve::http) fn flag(&self, name: &str) -> Result<bool, Problem> {
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, Problem> {
         match self.get(name) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
@@ -118,7 +118,7 @@ impl Parameters {
     }
 
     /// The page that `limit` and `continue` ask for.
-    pub(in crate::serve::http) fn page(&self, content: Content) -> Result<Page, Problem> {
+    pub(crate) fn page(&self, content: Content) -> Result<Page, Problem> {
         let limit = match self.get("limit") {
             None => LIMIT,
             Some(text) => text

@@ -90,7 +90,7 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
 }
 
 /// The rules that a parameter names.
-pub(in crate::serve::http) fn rules(text: Option<&str>) -> Result<Rules, Problem> {
+pub(crate) fn rules(text: Option<&str>) -> Result<Rules, Problem> {
     match text {
         None | Some("v0") => Ok(Rules::V0),
         Some("v1") => Ok(Rules::V1),
@@ -103,7 +103,7 @@ pub(in crate::serve::http) fn rules(text: Option<&str>) -> Result<Rules, Problem
 
 /// Puts the channel of the subscription first, by default the default channel, and
 /// returns its name.
-pub(in crate::serve::http) fn subscribed(
+pub(crate) fn subscribed(
     all: &mut [ChannelRecord<'_>],
     wanted: Option<&str>,
 ) -> Result<String, Problem> {
@@ -127,10 +127,7 @@ pub(in crate::serve::http) fn subscribed(
 }
 
 /// The bundle of a name or a version.
-pub(in crate::serve::http) fn target<'a>(
-    all: &'a [ChannelRecord<'a>],
-    wanted: &str,
-) -> Result<&'a str, Problem> {
+pub(crate) fn target<'a>(all: &'a [ChannelRecord<'a>], wanted: &str) -> Result<&'a str, Problem> {
     let wanted = wanted.replace(' ', "+");
     let entries = || all.iter().flat_map(|channel| &channel.entries);
     let found = entries().find(|entry| entry.name == wanted || entry.version == wanted);

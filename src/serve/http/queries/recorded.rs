@@ -19,20 +19,20 @@ const LONGER: Duration = Duration::from_secs(2);
 
 /// Reads the history on a worker: the database has two connections, and passes need
 /// them too.
-pub(in crate::serve::http) struct Reading {
+pub(crate) struct Reading {
     runtime: Handle,
     until: Instant,
 }
 
 /// The changes that are asked for: all by default.
 #[derive(Clone, Copy, Default)]
-pub(in crate::serve::http) struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     /// Those of a package.
-    pub(in crate::serve::http) package: Option<&'a str>,
+    pub(crate) package: Option<&'a str>,
     /// Those of a kind.
-    pub(in crate::serve::http) kind: Option<Kind>,
+    pub(crate) kind: Option<Kind>,
     /// Those of updates since then.
-    pub(in crate::serve::http) since: Option<SystemTime>,
+    pub(crate) since: Option<SystemTime>,
 }
 
 impl Wanted<'_> {
@@ -48,24 +48,24 @@ impl Wanted<'_> {
 }
 
 /// An update with the changes to tell.
-pub(in crate::serve::http) struct Update {
+pub(crate) struct Update {
     /// The revision that it made, without its recorded changes.
-    pub(in crate::serve::http) entry: HistoryEntry,
+    pub(crate) entry: HistoryEntry,
     /// The revision before.
-    pub(in crate::serve::http) before: RevisionId,
+    pub(crate) before: RevisionId,
     /// The content before.
-    pub(in crate::serve::http) content_before: Digest,
+    pub(crate) content_before: Digest,
     /// The first changes.
-    pub(in crate::serve::http) changes: Vec<Change>,
+    pub(crate) changes: Vec<Change>,
     /// How many changes there are of each kind.
-    pub(in crate::serve::http) counts: BTreeMap<Kind, usize>,
+    pub(crate) counts: BTreeMap<Kind, usize>,
     /// How many changes there are.
-    pub(in crate::serve::http) total: usize,
+    pub(crate) total: usize,
 }
 
 impl Reading {
     /// Begins on a worker. `runtime` runs the queries of the database.
-    pub(in crate::serve::http) fn begin(runtime: Handle) -> Self {
+    pub(crate) fn begin(runtime: Handle) -> Self {
         let until = Instant::now() + LONGEST;
         Self { runtime, until }
     }
@@ -79,7 +79,7 @@ impl Reading {
     }
 
     /// The last `most` updates with wanted changes, the newest first.
-    pub(in crate::serve::http) fn updates(
+    pub(crate) fn updates(
         &self,
         snapshot: &Snapshot,
         most: u32,

@@ -24,15 +24,13 @@ use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalogs, Modified, Snapshot};
 
 /// Workers for look-ups. They do not wait for queries over a whole catalog.
-pub(in crate::serve::http) static LOOKUPS: LazyLock<WorkerPool> =
-    LazyLock::new(|| WorkerPool::per_core(2));
+pub(crate) static LOOKUPS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(2));
 /// Workers for queries over a whole catalog.
-pub(in crate::serve::http) static SCANS: LazyLock<WorkerPool> =
-    LazyLock::new(|| WorkerPool::per_core(1));
+pub(crate) static SCANS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(1));
 
 /// A request for a query, not parsed yet.
-pub(in crate::serve::http) struct QueryRequest {
-    pub(in crate::serve::http) catalogs: Catalogs,
+pub(crate) struct QueryRequest {
+    pub(crate) catalogs: Catalogs,
     pub(super) reader: Reader,
     pub(super) path: Vec<(String, String)>,
     pub(super) query: String,
@@ -43,17 +41,17 @@ pub(in crate::serve::http) struct QueryRequest {
 }
 
 /// The address of a request, and how the port presents itself to people.
-pub(in crate::serve::http) struct Site {
+pub(crate) struct Site {
     /// Scheme and host, as the client sees them.
-    pub(in crate::serve::http) origin: String,
+    pub(crate) origin: String,
     /// The path of the request.
-    pub(in crate::serve::http) path: String,
+    pub(crate) path: String,
     /// The options of pages.
-    pub(in crate::serve::http) options: PageOptions,
+    pub(crate) options: PageOptions,
 }
 
 /// Scheme and host of this server as the client sees them.
-pub(in crate::serve::http) struct Origin(pub(in crate::serve::http) String);
+pub(crate) struct Origin(pub(crate) String);
 
 impl Origin {
     fn of(parts: &Parts) -> Self {
@@ -126,12 +124,12 @@ impl QueryRequest {
     }
 
     /// The same with parameters that may be given several times.
-    pub(in crate::serve::http) fn repeating(self, repeated: &'static [&'static str]) -> Self {
+    pub(crate) fn repeating(self, repeated: &'static [&'static str]) -> Self {
         Self { repeated, ..self }
     }
 
     /// The same without its query.
-    pub(in crate::serve::http) fn without_parameters(self) -> Self {
+    pub(crate) fn without_parameters(self) -> Self {
         Self {
             query: String::new(),
             ..self
@@ -191,7 +189,7 @@ impl QueryRequest {
 
     /// Takes a parameter away that the route need not know. Its value may have letters,
     /// digits and `:` only.
-    pub(in crate::serve::http) fn take(&mut self, key: &str) -> Option<String> {
+    pub(crate) fn take(&mut self, key: &str) -> Option<String> {
         let mut taken = None;
         let mut rest: Vec<&str> = Vec::new();
         for pair in self.query.split('&') {
@@ -209,12 +207,12 @@ impl QueryRequest {
     }
 
     /// The query without parameters that were taken away.
-    pub(in crate::serve::http) fn query(&self) -> &str {
+    pub(crate) fn query(&self) -> &str {
         &self.query
     }
 
     /// The catalog that the path names.
-    pub(in crate::serve::http) fn catalog(&self) -> Result<CatalogName, Problem> {
+    pub(crate) fn catalog(&self) -> Result<CatalogName, Problem> {
         let name = value(&self.path, "name");
         name.parse().map_err(Problem::catalog_name)
     }
@@ -262,10 +260,7 @@ impl ParsedQuery {
 }
 
 /// The stored channels of a package, as JSON.
-pub(in crate::serve::http) fn channels(
-    snapshot: &Snapshot,
-    package: &PackageAnswers,
-) -> Vec<Bytes> {
+pub(crate) fn channels(snapshot: &Snapshot, package: &PackageAnswers) -> Vec<Bytes> {
     let spans = package.channels.iter();
     spans.map(|(_, span)| snapshot.answer(*span)).collect()
 }
@@ -295,7 +290,7 @@ pub(super) async fn respond_dated(
 }
 
 /// Reads stored channels.
-pub(in crate::serve::http) fn read(stored: &[Bytes]) -> Result<Vec<ChannelRecord<'_>>, Problem> {
+pub(crate) fn read(stored: &[Bytes]) -> Result<Vec<ChannelRecord<'_>>, Problem> {
     let channels = stored.iter().map(Snapshot::channel_record);
     channels.collect::<Result<_, _>>().map_err(|error| {
         tracing::error!(%error, "a stored channel cannot be read");
@@ -304,7 +299,7 @@ pub(in crate::serve::http) fn read(stored: &[Bytes]) -> Result<Vec<ChannelRecord
 }
 
 /// The JSON of a record.
-pub(in crate::serve::http) fn json(value: &impl Serialize) -> Result<Bytes, Problem> {
+pub(crate) fn json(value: &impl Serialize) -> Result<Bytes, Problem> {
     let json = serde_json::to_vec(value).map_err(|error| {
         tracing::error!(%error, "a record cannot be written as JSON");
         Problem::internal()

@@ -31,7 +31,7 @@ use crate::snapshot::Modified;
 const QUICK: usize = 64 << 10;
 
 /// The content of a response.
-pub(in crate::serve::http) enum QueryResponse {
+pub(crate) enum QueryResponse {
     /// An object whose fields may be selected.
     Object {
         /// JSON.
@@ -71,30 +71,30 @@ pub(in crate::serve::http) enum QueryResponse {
 /// Members of a list beside its items; absent where they are empty.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::serve::http) struct Notes {
+pub(crate) struct Notes {
     /// Why the list is empty, and what to ask for instead.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::serve::http) hint: Option<String>,
+    pub(crate) hint: Option<String>,
     /// Similar names that exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::serve::http) suggestions: Vec<String>,
+    pub(crate) suggestions: Vec<String>,
     /// Catalogs without content, which the list lacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::serve::http) not_loaded: Vec<String>,
+    pub(crate) not_loaded: Vec<String>,
     /// The paths of further routes, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::serve::http) links: Option<serde_json::Value>,
+    pub(crate) links: Option<serde_json::Value>,
 }
 
 /// The parts of a request that its response depends on.
-pub(in crate::serve::http) struct ResponseContext {
+pub(crate) struct ResponseContext {
     head: bool,
     headers: HeaderMap,
 }
 
 impl QueryResponse {
     /// A page of a list with `total` items. `item` returns the item at an index.
-    pub(in crate::serve::http) fn list(
+    pub(crate) fn list(
         page: Page,
         total: usize,
         fields: &'static [&'static str],
@@ -110,7 +110,7 @@ impl QueryResponse {
     }
 
     /// Adds notes to a list.
-    pub(in crate::serve::http) fn note(&mut self, added: Notes) {
+    pub(crate) fn note(&mut self, added: Notes) {
         if let Self::List { notes, .. } = self {
             *notes = added;
         }
@@ -119,10 +119,7 @@ impl QueryResponse {
 
 impl ResponseContext {
     /// Only GET and HEAD are answered.
-    pub(in crate::serve::http) fn of(
-        method: &Method,
-        headers: &HeaderMap,
-    ) -> Result<Self, Problem> {
+    pub(crate) fn of(method: &Method, headers: &HeaderMap) -> Result<Self, Problem> {
         match *method {
             Method::GET | Method::HEAD => Ok(Self {
                 head: method == Method::HEAD,
@@ -148,7 +145,7 @@ impl ResponseContext {
 
     /// The response, or 304 when the client has it already. Without a date of its
     /// content, only the entity tag tells.
-    pub(in crate::serve::http) fn send(
+    pub(crate) fn send(
         &self,
         response: QueryResponse,
         parameters: &Parameters,

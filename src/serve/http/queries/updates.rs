@@ -142,7 +142,7 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
 }
 
 /// A sentence about an installed bundle that no channel has, and the nearest versions.
-pub(in crate::serve::http) fn unknown(
+pub(crate) fn unknown(
     package: &str,
     channels: &[ChannelRecord<'_>],
     installed: &Installed<'_>,
@@ -210,7 +210,7 @@ fn written_version(text: &str) -> Option<Version> {
 
 /// The meaning of `from`: a bundle of the package, a version, or a removed bundle
 /// that edges still name.
-pub(in crate::serve::http) fn installed<'a>(
+pub(crate) fn installed<'a>(
     channels: &'a [ChannelRecord<'a>],
     from: &'a str,
 ) -> Result<Installed<'a>, Problem> {

@@ -22,7 +22,7 @@ const SHOWN: usize = 64 << 10;
 const APIS: usize = 200;
 const EXAMPLES: usize = 100;
 
-pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["version"], |query| {
         let subject = Subject::of(query)?;
         subject.of_version(query, |shown| {

@@ -16,7 +16,7 @@ const DEPENDENTS: usize = 200;
 /// How many APIs of a dependent, and how many providers of an API in a catalog, are named.
 const APIS: usize = 20;
 
-pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["version"], |query| {
         let subject = Subject::of(query)?;
         subject.of_version(query, |shown| {

@@ -11,7 +11,7 @@ use crate::serve::http::pages::package::versions::{PARAMETERS, View, ordered};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
 use crate::serve::http::queries::response::QueryResponse;
 
-pub(in crate::serve::http::pages) async fn svg(request: QueryRequest) -> Response {
+pub(crate) async fn svg(request: QueryRequest) -> Response {
     drawn(request, |subject, matrix| QueryResponse::Picture {
         bytes: drawing::svg(subject, matrix).into(),
         media_type: "image/svg+xml".to_owned(),
@@ -19,7 +19,7 @@ pub(in crate::serve::http::pages) async fn svg(request: QueryRequest) -> Respons
     .await
 }
 
-pub(in crate::serve::http::pages) async fn mermaid(request: QueryRequest) -> Response {
+pub(crate) async fn mermaid(request: QueryRequest) -> Response {
     drawn(request, |subject, matrix| QueryResponse::Text {
         bytes: drawing::mermaid(subject, matrix).into(),
         media_type: "text/plain; charset=utf-8",

@@ -12,7 +12,7 @@ use crate::serve::http::queries::across::changes::{UpdateFilter, updates};
 use crate::serve::http::queries::recorded::Wanted;
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
-pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {
         let subject = Subject::of(query)?;

@@ -13,7 +13,7 @@ use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 /// How many images a page lists. Real packages have 300.
 const SHOWN: usize = 2_000;
 
-pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["version"], |query| {
         let subject = Subject::of(query)?;
         subject.of_version(query, |shown| {

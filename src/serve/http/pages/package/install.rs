@@ -11,7 +11,7 @@ use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::install::{CHOICES, Installation, MODES, Warning, installation};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
 
-pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, CHOICES, |query| {
         let subject = Subject::of(query)?;
         let (record, parameters) = (&subject.record, &query.parameters);

@@ -33,7 +33,7 @@ const LEVELS: [&str; 5] = [
     "auto pilot",
 ];
 
-pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["date"], |query| {
         let subject = Subject::of(query)?;
         let day = day(query.parameters.get("date"))?;

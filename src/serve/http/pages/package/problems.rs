@@ -8,7 +8,7 @@ use crate::serve::http::pages::parts::{empty, problem_counts, problems};
 use crate::serve::http::pages::request;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 
-pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &[], |query| {
         let subject = Subject::of(query)?;
         let found: Vec<_> = subject.record.problems.iter().collect();

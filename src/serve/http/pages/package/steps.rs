@@ -122,11 +122,7 @@ fn name_of(from: &str) -> &str {
 }
 
 /// Differences of two bundles; empty if there are none, or if the catalog lacks one of them.
-pub(in crate::serve::http::pages) fn difference(
-    subject: &Subject<'_>,
-    from: &str,
-    to: &str,
-) -> Markup {
+pub(crate) fn difference(subject: &Subject<'_>, from: &str, to: &str) -> Markup {
     let (Some(before), Some(after)) = (subject.line(from), subject.line(to)) else {
         return html! {};
     };

@@ -40,35 +40,35 @@ const TABS: [(&str, &str); 9] = [
 const MAX_CHOICES: usize = 500;
 
 /// A package of a catalog.
-pub(in crate::serve::http::pages) struct Subject<'a> {
-    pub(in crate::serve::http::pages) catalog: &'a CatalogName,
-    pub(in crate::serve::http::pages) snapshot: &'a Arc<Snapshot>,
-    pub(in crate::serve::http::pages) package: &'a PackageAnswers,
-    pub(in crate::serve::http::pages) record: PackageRecord,
+pub(crate) struct Subject<'a> {
+    pub(crate) catalog: &'a CatalogName,
+    pub(crate) snapshot: &'a Arc<Snapshot>,
+    pub(crate) package: &'a PackageAnswers,
+    pub(crate) record: PackageRecord,
 }
 
 /// A version of the package, chosen by `version` or by default the head of the default
 /// channel.
-pub(in crate::serve::http::pages) struct Chosen {
-    pub(in crate::serve::http::pages) name: String,
-    pub(in crate::serve::http::pages) version: String,
+pub(crate) struct Chosen {
+    pub(crate) name: String,
+    pub(crate) version: String,
 }
 
 /// The version that a tab is about.
-pub(in crate::serve::http::pages) struct ShownVersion<'a> {
+pub(crate) struct ShownVersion<'a> {
     /// All channels of the package.
     all: &'a [ChannelRecord<'a>],
     /// The version; `None` without one that is the newest.
-    pub(in crate::serve::http::pages) chosen: Option<Chosen>,
+    pub(crate) chosen: Option<Chosen>,
     /// The line of its bundle.
-    pub(in crate::serve::http::pages) line: &'a [u8],
+    pub(crate) line: &'a [u8],
     /// The bundle.
-    pub(in crate::serve::http::pages) view: BundleView<'a>,
+    pub(crate) view: BundleView<'a>,
 }
 
 impl ShownVersion<'_> {
     /// A heading, with a field to choose another version.
-    pub(in crate::serve::http::pages) fn heading(&self, title: &str) -> Markup {
+    pub(crate) fn heading(&self, title: &str) -> Markup {
         let current = self.chosen.as_ref().map(|chosen| chosen.name.as_str());
         html! {
             h2 { (title) @if let Some(chosen) = &self.chosen { " of " (chosen.version) } }
@@ -80,14 +80,14 @@ impl ShownVersion<'_> {
     }
 
     /// The name of its bundle.
-    pub(in crate::serve::http::pages) fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&str> {
         self.chosen.as_ref().map(|chosen| chosen.name.as_str())
     }
 }
 
 impl<'a> Subject<'a> {
     /// The package that the path names.
-    pub(in crate::serve::http::pages) fn of(query: &'a AcrossQuery) -> Result<Self, Problem> {
+    pub(crate) fn of(query: &'a AcrossQuery) -> Result<Self, Problem> {
         let shown = Shown::of(query)?;
         let name = query.path("package");
         let package = shown.snapshot.package_answers(name).ok_or_else(|| {
@@ -103,17 +103,17 @@ impl<'a> Subject<'a> {
     }
 
     /// Its stored channels. [`read`] reads them.
-    pub(in crate::serve::http::pages) fn channels(&self) -> Vec<Bytes> {
+    pub(crate) fn channels(&self) -> Vec<Bytes> {
         channels(self.snapshot, self.package)
     }
 
     /// The line of a bundle of the package.
-    pub(in crate::serve::http::pages) fn line(&self, bundle: &str) -> Option<Bytes> {
+    pub(crate) fn line(&self, bundle: &str) -> Option<Bytes> {
         bundles::line(self.snapshot, &self.record.name, bundle)
     }
 
     /// Makes a tab about the version that the parameter `version` names.
-    pub(in crate::serve::http::pages) fn of_version<T>(
+    pub(crate) fn of_version<T>(
         &self,
         query: &AcrossQuery,
         work: impl FnOnce(&ShownVersion<'_>) -> Result<T, Problem>,
@@ -136,39 +136,35 @@ impl<'a> Subject<'a> {
     }
 
     /// A mirror plan with it.
-    pub(in crate::serve::http::pages) fn plan(&self) -> String {
+    pub(crate) fn plan(&self) -> String {
         links::plan(self.catalog.as_str(), &self.record.name)
     }
 
     /// The path of one of its tabs.
-    pub(in crate::serve::http::pages) fn tab(&self, tab: &str) -> String {
+    pub(crate) fn tab(&self, tab: &str) -> String {
         links::tab(self.catalog.as_str(), &self.record.name, tab)
     }
 
     /// The path of a JSON route below the package.
-    pub(in crate::serve::http::pages) fn own_api(&self, below: &str) -> String {
+    pub(crate) fn own_api(&self, below: &str) -> String {
         let name = percent_encoded(&self.record.name);
         self.api(&format!("packages/{name}{below}"))
     }
 
     /// The path of the JSON of a bundle, with further parameters.
-    pub(in crate::serve::http::pages) fn bundle_api(
-        &self,
-        bundle: &str,
-        more: &[(&str, &str)],
-    ) -> String {
+    pub(crate) fn bundle_api(&self, bundle: &str, more: &[(&str, &str)]) -> String {
         let path = self.api(&format!("bundles/{}", percent_encoded(bundle)));
         let own = [("package", self.record.name.as_str())];
         links::with(&path, &[&own[..], more].concat())
     }
 
     /// The path of a JSON route of the catalog.
-    pub(in crate::serve::http::pages) fn api(&self, route: &str) -> String {
+    pub(crate) fn api(&self, route: &str) -> String {
         links::catalog(self.catalog.as_str(), &format!("/api/v1/{route}"))
     }
 
     /// A page of the package.
-    pub(in crate::serve::http::pages) fn page(&self, tab: &'static str, body: &Markup) -> Page {
+    pub(crate) fn page(&self, tab: &'static str, body: &Markup) -> Page {
         let (catalog, record) = (self.catalog.as_str(), &self.record);
         let name = TABS.iter().find(|(path, _)| *path == tab);
         let name = name.map_or("", |(_, name)| name);
@@ -219,7 +215,7 @@ impl<'a> Subject<'a> {
 }
 
 /// A path below a package that no page has.
-pub(in crate::serve::http::pages) async fn no_tab(request: QueryRequest) -> Response {
+pub(crate) async fn no_tab(request: QueryRequest) -> Response {
     let work = |query: &AcrossQuery| {
         Subject::of(query)?;
         let names = TABS.iter().map(|(path, _)| *path);
@@ -231,7 +227,7 @@ pub(in crate::serve::http::pages) async fn no_tab(request: QueryRequest) -> Resp
 }
 
 /// The tabs of a package, each with the number of what it lists if that is known.
-pub(in crate::serve::http::pages) fn tabs(
+pub(crate) fn tabs(
     catalog: &str,
     package: &str,
     current: Option<&str>,
@@ -254,7 +250,7 @@ pub(in crate::serve::http::pages) fn tabs(
 }
 
 /// A field to choose a version with.
-pub(in crate::serve::http::pages) fn version_field(
+pub(crate) fn version_field(
     label: &str,
     name: &str,
     all: &[ChannelRecord<'_>],
@@ -292,7 +288,7 @@ pub(in crate::serve::http::pages) fn version_field(
 }
 
 /// A field to choose a channel with.
-pub(in crate::serve::http::pages) fn channel_field(record: &PackageRecord, chosen: &str) -> Markup {
+pub(crate) fn channel_field(record: &PackageRecord, chosen: &str) -> Markup {
     let (first, rest) = record
         .channels
         .split_at(record.channels.len().min(MAX_CHOICES));

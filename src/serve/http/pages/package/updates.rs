@@ -23,7 +23,7 @@ const VIA: usize = 6;
 /// How many successors are listed.
 const SUCCESSORS: usize = 20;
 
-pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["from", "to", "channel", "rules", "via"];
     let request = request.repeating(&["via"]);
     request::run(request, &LOOKUPS, KNOWN, |query| {

@@ -18,7 +18,7 @@ use crate::serve::http::queries::request::{QueryRequest, SCANS, json};
 use crate::serve::http::queries::response::QueryResponse;
 
 /// How many updates of a catalog are read.
-pub(in crate::serve::http) const UPDATES: u32 = 30;
+pub(crate) const UPDATES: u32 = 30;
 /// The same with a date. By default, the last 200 are kept, and of a year one a day.
 const DATED: u32 = 1_000;
 /// The fields of an update, in their order.
@@ -34,20 +34,20 @@ const FIELDS: &[&str] = &[
 ];
 
 /// An update of a catalog.
-pub(in crate::serve::http) struct CatalogUpdate {
-    pub(in crate::serve::http) catalog: String,
-    pub(in crate::serve::http) update: Update,
+pub(crate) struct CatalogUpdate {
+    pub(crate) catalog: String,
+    pub(crate) update: Update,
 }
 
 /// The updates that are asked for: of each catalog the last ones by default.
 #[derive(Clone, Copy)]
-pub(in crate::serve::http) struct UpdateFilter<'a> {
+pub(crate) struct UpdateFilter<'a> {
     /// Those of a catalog.
-    pub(in crate::serve::http) catalog: Option<&'a str>,
+    pub(crate) catalog: Option<&'a str>,
     /// The changes.
-    pub(in crate::serve::http) wanted: Wanted<'a>,
+    pub(crate) wanted: Wanted<'a>,
     /// How many updates of each catalog are looked through.
-    pub(in crate::serve::http) most: u32,
+    pub(crate) most: u32,
 }
 
 impl Default for UpdateFilter<'_> {
@@ -62,7 +62,7 @@ impl Default for UpdateFilter<'_> {
 
 impl<'a> UpdateFilter<'a> {
     /// Reads the parameters `package`, `kind` and `since`.
-    pub(in crate::serve::http) fn read(parameters: &'a Parameters) -> Result<Self, Problem> {
+    pub(crate) fn read(parameters: &'a Parameters) -> Result<Self, Problem> {
         let since = parameters.get("since");
         Ok(Self {
             wanted: Wanted {
@@ -76,7 +76,7 @@ impl<'a> UpdateFilter<'a> {
     }
 
     /// Whether it leaves anything out.
-    pub(in crate::serve::http) fn is_narrow(&self) -> bool {
+    pub(crate) fn is_narrow(&self) -> bool {
         let Wanted {
             package,
             kind,
@@ -88,7 +88,7 @@ impl<'a> UpdateFilter<'a> {
 
 impl CatalogUpdate {
     /// The catalog, the time and the changes in a line.
-    pub(in crate::serve::http) fn line(&self) -> (&str, String, String) {
+    pub(crate) fn line(&self) -> (&str, String, String) {
         let update = &self.update;
         let published = date(update.entry.committed);
         (&self.catalog, published, in_words(&update.counts))
@@ -110,7 +110,7 @@ struct UpdateRecord<'a> {
 }
 
 /// The updates of the catalogs that the client may read, the newest first.
-pub(in crate::serve::http) fn updates(
+pub(crate) fn updates(
     query: &AcrossQuery,
     runtime: Handle,
     filter: UpdateFilter<'_>,
@@ -147,7 +147,7 @@ fn kind(text: &str) -> Result<Kind, Problem> {
 }
 
 /// The updates as a list.
-pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
+pub(crate) async fn list(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &[
         "catalog", "package", "kind", "since", "limit", "continue", "fields",
     ];

@@ -28,21 +28,21 @@ const DIFFERENCE: &[&str] = &["from", "to", "counts", "changes"];
 
 /// The default channel of a package, and the version of its head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(in crate::serve::http) struct Head {
-    pub(in crate::serve::http) channel: String,
-    pub(in crate::serve::http) version: String,
+pub(crate) struct Head {
+    pub(crate) channel: String,
+    pub(crate) version: String,
 }
 
 /// The packages of catalogs side by side.
-pub(in crate::serve::http) struct Comparison<'a> {
+pub(crate) struct Comparison<'a> {
     /// The catalogs.
-    pub(in crate::serve::http) chosen: Vec<&'a str>,
+    pub(crate) chosen: Vec<&'a str>,
     /// By package: what each catalog has of it.
-    pub(in crate::serve::http) rows: BTreeMap<String, Vec<Option<Head>>>,
+    pub(crate) rows: BTreeMap<String, Vec<Option<Head>>>,
     /// How many packages they have.
-    pub(in crate::serve::http) total: usize,
+    pub(crate) total: usize,
     /// How many further catalogs were asked for.
-    pub(in crate::serve::http) beyond: usize,
+    pub(crate) beyond: usize,
 }
 
 #[derive(Default, Deserialize)]
@@ -76,7 +76,7 @@ struct DifferenceRecord<'a> {
 impl<'a> Comparison<'a> {
     /// The catalogs that `catalog` names, by default all with content. Without `all`, only
     /// packages that differ.
-    pub(in crate::serve::http) fn of(query: &'a AcrossQuery, all: bool) -> Result<Self, Problem> {
+    pub(crate) fn of(query: &'a AcrossQuery, all: bool) -> Result<Self, Problem> {
         let wanted: Vec<&str> = query.parameters.all("catalog").collect();
         for name in &wanted {
             query.check_catalog(Some(name))?;
@@ -143,7 +143,7 @@ impl<'a> Comparison<'a> {
 }
 
 /// How a package differs from one catalog to the next, in words.
-pub(in crate::serve::http) fn differences(row: &[Option<Head>]) -> Vec<&'static str> {
+pub(crate) fn differences(row: &[Option<Head>]) -> Vec<&'static str> {
     let mut words = Vec::new();
     for pair in row.windows(2) {
         let found = match (&pair[0], &pair[1]) {
@@ -180,16 +180,16 @@ fn cell(text: &str) -> String {
 }
 
 /// A side of a comparison: a catalog, at its content or at an earlier one.
-pub(in crate::serve::http) struct Side {
+pub(crate) struct Side {
     /// As the address names it.
-    pub(in crate::serve::http) text: String,
+    pub(crate) text: String,
     catalog: CatalogName,
     outline: OutlineName,
 }
 
 impl Side {
     /// Reads `CATALOG` or `CATALOG@REVISION`, which is named as in the history.
-    pub(in crate::serve::http) fn read(
+    pub(crate) fn read(
         query: &AcrossQuery,
         reading: &Reading,
         parameter: &'static str,
@@ -218,7 +218,7 @@ impl Side {
     }
 
     /// Its outline.
-    pub(in crate::serve::http) fn outline(&self, query: &AcrossQuery) -> Result<Outline, Problem> {
+    pub(crate) fn outline(&self, query: &AcrossQuery) -> Result<Outline, Problem> {
         let found = query.loaded().find(|(one, _)| **one == self.catalog);
         let outline = found.and_then(|(_, snapshot)| snapshot.history().outline(&self.outline));
         outline.ok_or_else(|| {
@@ -232,7 +232,7 @@ impl Side {
 }
 
 /// Whether packages that do not differ are asked for, too.
-pub(in crate::serve::http) fn shows_all(parameters: &Parameters) -> Result<bool, Problem> {
+pub(crate) fn shows_all(parameters: &Parameters) -> Result<bool, Problem> {
     match parameters.get("show") {
         None | Some("differences") => Ok(false),
         Some("all") => Ok(true),
@@ -244,7 +244,7 @@ pub(in crate::serve::http) fn shows_all(parameters: &Parameters) -> Result<bool,
 }
 
 /// Catalogs side by side.
-pub(in crate::serve::http::queries) async fn matrix(request: QueryRequest) -> Response {
+pub(crate) async fn matrix(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["catalog", "show", "format", "fields"];
     let work = |query: &AcrossQuery| {
         let parameters = &query.parameters;
@@ -285,7 +285,7 @@ pub(in crate::serve::http::queries) async fn matrix(request: QueryRequest) -> Re
 }
 
 /// Changes from one catalog to another, or between two contents of one.
-pub(in crate::serve::http::queries) async fn diff(request: QueryRequest) -> Response {
+pub(crate) async fn diff(request: QueryRequest) -> Response {
     let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {
         let reading = Reading::begin(runtime);

@@ -36,7 +36,7 @@ const MAX_NEEDS: usize = 500;
 /// A need of a version.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
-pub(in crate::serve::http) enum Need<'a> {
+pub(crate) enum Need<'a> {
     /// Another package.
     Package {
         package: String,
@@ -59,32 +59,32 @@ pub(in crate::serve::http) enum Need<'a> {
 
 /// What a catalog has of a needed package.
 #[derive(Serialize)]
-pub(in crate::serve::http) struct Fitting<'a> {
-    pub(in crate::serve::http) catalog: &'a str,
+pub(crate) struct Fitting<'a> {
+    pub(crate) catalog: &'a str,
     /// The highest version that fits, or why none does.
     #[serde(flatten)]
-    pub(in crate::serve::http) best: Fit,
+    pub(crate) best: Fit,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::serve::http) enum Fit {
+pub(crate) enum Fit {
     Version(String),
     Reason(&'static str),
 }
 
 /// The packages of a catalog that provide a needed kind.
 #[derive(Serialize)]
-pub(in crate::serve::http) struct Providing<'a> {
-    pub(in crate::serve::http) catalog: &'a str,
-    pub(in crate::serve::http) packages: Vec<&'a str>,
+pub(crate) struct Providing<'a> {
+    pub(crate) catalog: &'a str,
+    pub(crate) packages: Vec<&'a str>,
 }
 
 /// The packages of a catalog that need a package.
 #[derive(Serialize)]
-pub(in crate::serve::http) struct NeededBy<'a> {
-    pub(in crate::serve::http) catalog: &'a str,
-    pub(in crate::serve::http) packages: Vec<Dependent<'a>>,
+pub(crate) struct NeededBy<'a> {
+    pub(crate) catalog: &'a str,
+    pub(crate) packages: Vec<Dependent<'a>>,
 }
 
 #[derive(Serialize)]
@@ -122,7 +122,7 @@ struct Available<'a> {
 }
 
 /// The needs of a bundle, and how many further ones are left out.
-pub(in crate::serve::http) fn needs<'a>(
+pub(crate) fn needs<'a>(
     query: &'a AcrossQuery,
     view: &'a BundleView<'a>,
 ) -> Result<(Vec<Need<'a>>, usize), Problem> {
@@ -223,10 +223,7 @@ fn api_needs<'a>(query: &'a AcrossQuery, apis: &'a [Gvk]) -> Vec<Need<'a>> {
 }
 
 /// The packages that need a package, in each catalog that has it.
-pub(in crate::serve::http) fn needed_by<'a>(
-    query: &'a AcrossQuery,
-    package: &str,
-) -> Vec<NeededBy<'a>> {
+pub(crate) fn needed_by<'a>(query: &'a AcrossQuery, package: &str) -> Vec<NeededBy<'a>> {
     let found = query.loaded().filter_map(|(catalog, snapshot)| {
         let packages = dependents(snapshot, snapshot.package_answers(package)?);
         (!packages.is_empty()).then_some(NeededBy {
@@ -238,7 +235,7 @@ pub(in crate::serve::http) fn needed_by<'a>(
 }
 
 /// The dependencies of a version of a package.
-pub(in crate::serve::http::queries) async fn of_version(request: QueryRequest) -> Response {
+pub(crate) async fn of_version(request: QueryRequest) -> Response {
     let work = |query: &AcrossQuery| {
         let name: CatalogName = query.path("name").parse().map_err(Problem::catalog_name)?;
         let (_, snapshot) = query.loaded_named(name.as_str())?;

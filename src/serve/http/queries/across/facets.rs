@@ -15,29 +15,29 @@ use crate::serve::http::queries::response::QueryResponse;
 /// The parameters.
 static KNOWN: [&str; 11] = parameters(&["q", "catalog", "fields"]);
 /// The parameters that may be given several times.
-pub(in crate::serve::http) static REPEATED: [&str; 9] = parameters(&["catalog"]);
+pub(crate) static REPEATED: [&str; 9] = parameters(&["catalog"]);
 /// The fields of the answer, in their order.
 const FIELDS: &[&str] = &["total", "packages", "facets"];
 
 /// The packages by name that a search found, and what they are filtered by.
-pub(in crate::serve::http) struct Faceted<'a> {
+pub(crate) struct Faceted<'a> {
     /// The packages that were found, by name.
-    pub(in crate::serve::http) rows: Vec<FoundPackage<'a>>,
+    pub(crate) rows: Vec<FoundPackage<'a>>,
     /// The filter.
-    pub(in crate::serve::http) filter: FacetFilter,
+    pub(crate) filter: FacetFilter,
     /// The wanted catalogs; all if empty.
-    pub(in crate::serve::http) catalogs: Vec<&'a str>,
+    pub(crate) catalogs: Vec<&'a str>,
     query: &'a AcrossQuery,
 }
 
 /// A package in the catalogs that have it.
-pub(in crate::serve::http) struct FoundPackage<'a> {
+pub(crate) struct FoundPackage<'a> {
     /// Its name.
-    pub(in crate::serve::http) name: &'a str,
+    pub(crate) name: &'a str,
     /// The numbers of each catalog and of the package in it.
-    pub(in crate::serve::http) places: Vec<(usize, usize)>,
+    pub(crate) places: Vec<(usize, usize)>,
     /// How well it matches; 0 is best.
-    pub(in crate::serve::http) rank: Option<u32>,
+    pub(crate) rank: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -62,10 +62,7 @@ struct ValueRecord<'a> {
 impl<'a> Faceted<'a> {
     /// The packages that were found, or all; with the filter of the parameters.
     /// Each wanted catalog must exist.
-    pub(in crate::serve::http) fn of(
-        query: &'a AcrossQuery,
-        found: Option<&[Match]>,
-    ) -> Result<Self, Problem> {
+    pub(crate) fn of(query: &'a AcrossQuery, found: Option<&[Match]>) -> Result<Self, Problem> {
         let catalogs: Vec<&str> = query.parameters.all("catalog").collect();
         let names = || query.catalogs.iter().map(|(one, _)| one.name.as_str());
         if let Some(name) = catalogs
@@ -88,7 +85,7 @@ impl<'a> Faceted<'a> {
     }
 
     /// Facets of a package, in one of its places.
-    pub(in crate::serve::http) fn facets(&self, place: &(usize, usize)) -> Option<&'a FacetRow> {
+    pub(crate) fn facets(&self, place: &(usize, usize)) -> Option<&'a FacetRow> {
         let (_, snapshot) = &self.query.catalogs[place.0];
         snapshot.as_ref()?.facets().get(place.1)
     }
@@ -99,20 +96,20 @@ impl<'a> Faceted<'a> {
     }
 
     /// The packages that have all that is wanted.
-    pub(in crate::serve::http) fn shown(&self) -> Vec<&FoundPackage<'a>> {
+    pub(crate) fn shown(&self) -> Vec<&FoundPackage<'a>> {
         let rows = self.rows.iter();
         rows.filter(|row| row.places.iter().any(|place| self.accepts(place)))
             .collect()
     }
 
     /// Whether a package has all that is wanted in one of its places.
-    pub(in crate::serve::http) fn accepts(&self, place: &(usize, usize)) -> bool {
+    pub(crate) fn accepts(&self, place: &(usize, usize)) -> bool {
         let facets = self.facets(place);
         facets.is_some_and(|facets| self.filter.accepts(facets)) && self.is_in_wanted_catalog(place)
     }
 
     /// How many packages have each value of a facet.
-    pub(in crate::serve::http) fn counts(&self, facet: &'static str) -> Vec<(&'a str, usize)> {
+    pub(crate) fn counts(&self, facet: &'static str) -> Vec<(&'a str, usize)> {
         let rows = self.rows.iter().enumerate().flat_map(|(at, row)| {
             let places = row.places.iter();
             let places = places.filter(|place| self.is_in_wanted_catalog(place));
@@ -122,7 +119,7 @@ impl<'a> Faceted<'a> {
     }
 
     /// How many packages each catalog has of those that have all that is wanted.
-    pub(in crate::serve::http) fn catalog_counts(&self) -> Vec<(&'a str, usize)> {
+    pub(crate) fn catalog_counts(&self) -> Vec<(&'a str, usize)> {
         let mut found: BTreeMap<usize, usize> = BTreeMap::new();
         for place in self.rows.iter().flat_map(|row| &row.places) {
             let facets = self.facets(place);
@@ -175,9 +172,7 @@ fn rows<'a>(query: &'a AcrossQuery, found: Option<&[Match]>) -> Vec<FoundPackage
 }
 
 /// Searches if there are words; `None` stands for all packages.
-pub(in crate::serve::http) async fn found(
-    query: &mut AcrossQuery,
-) -> Result<Option<Vec<Match>>, Problem> {
+pub(crate) async fn found(query: &mut AcrossQuery) -> Result<Option<Vec<Match>>, Problem> {
     match query.parameters.get("q") {
         Some(_) => Ok(Some(search(query).await?)),
         None => Ok(None),
@@ -185,7 +180,7 @@ pub(in crate::serve::http) async fn found(
 }
 
 /// The names of the packages, and the values of each facet.
-pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
+pub(crate) async fn list(request: QueryRequest) -> Response {
     let searched = async {
         let (mut query, context) = request.repeating(&REPEATED).parse_across(&KNOWN)?;
         let found = found(&mut query).await?;

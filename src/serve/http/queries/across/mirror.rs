@@ -31,18 +31,18 @@ const FIELDS: &[&str] = &[
 
 /// An item of the basket: `CATALOG/PACKAGE[/CHANNEL][@MIN..MAX]`.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::serve::http) struct Pick<'a> {
-    pub(in crate::serve::http) text: &'a str,
-    pub(in crate::serve::http) catalog: &'a str,
-    pub(in crate::serve::http) package: &'a str,
-    pub(in crate::serve::http) channel: &'a str,
-    pub(in crate::serve::http) min: &'a str,
-    pub(in crate::serve::http) max: &'a str,
+pub(crate) struct Pick<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) catalog: &'a str,
+    pub(crate) package: &'a str,
+    pub(crate) channel: &'a str,
+    pub(crate) min: &'a str,
+    pub(crate) max: &'a str,
 }
 
 impl<'a> Pick<'a> {
     /// Reads an item; `None` if it is none.
-    pub(in crate::serve::http) fn read(text: &'a str) -> Option<Self> {
+    pub(crate) fn read(text: &'a str) -> Option<Self> {
         let (name, range) = text.split_once('@').unwrap_or((text, ".."));
         let (min, max) = range.split_once("..")?;
         let (catalog, rest) = name.split_once('/')?;
@@ -73,7 +73,7 @@ impl Pick<'_> {
     }
 
     /// The same with a name that the problem proposes.
-    pub(in crate::serve::http) fn renamed(&self, problem: &Problem, name: &str) -> String {
+    pub(crate) fn renamed(&self, problem: &Problem, name: &str) -> String {
         if problem.kind() == "unknown-catalog" {
             let rest = self.text.split_once('/').map_or("", |(_, rest)| rest);
             return format!("{name}/{rest}");
@@ -87,7 +87,7 @@ impl Pick<'_> {
     }
 
     /// Whether a problem is its own.
-    pub(in crate::serve::http) fn has(&self, problem: &Problem) -> bool {
+    pub(crate) fn has(&self, problem: &Problem) -> bool {
         let detail = problem.detail();
         let of_catalog = format!("there is no catalog {:?}", cut(self.catalog));
         detail.contains(&self.remark())
@@ -96,30 +96,30 @@ impl Pick<'_> {
 }
 
 /// A basket: what is mirrored, and where to.
-pub(in crate::serve::http) struct Basket<'a> {
-    pub(in crate::serve::http) picks: Vec<Pick<'a>>,
-    pub(in crate::serve::http) dependencies: bool,
-    pub(in crate::serve::http) to: Option<&'a str>,
+pub(crate) struct Basket<'a> {
+    pub(crate) picks: Vec<Pick<'a>>,
+    pub(crate) dependencies: bool,
+    pub(crate) to: Option<&'a str>,
     query: &'a AcrossQuery,
 }
 
 /// The selection of a basket.
-pub(in crate::serve::http) struct Plan {
-    pub(in crate::serve::http) selected: Vec<Selected>,
-    pub(in crate::serve::http) list: ImageList,
+pub(crate) struct Plan {
+    pub(crate) selected: Vec<Selected>,
+    pub(crate) list: ImageList,
 }
 
 /// A bundle between the ends of a range, which an update goes through.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(in crate::serve::http) struct Kept<'a> {
-    pub(in crate::serve::http) package: &'a str,
-    pub(in crate::serve::http) bundle: &'a str,
-    pub(in crate::serve::http) version: &'a str,
+pub(crate) struct Kept<'a> {
+    pub(crate) package: &'a str,
+    pub(crate) bundle: &'a str,
+    pub(crate) version: &'a str,
 }
 
 impl<'a> Basket<'a> {
     /// Reads it. An item that is given twice counts once. `added` are further ones.
-    pub(in crate::serve::http) fn read(
+    pub(crate) fn read(
         query: &'a AcrossQuery,
         added: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, Problem> {
@@ -153,7 +153,7 @@ impl<'a> Basket<'a> {
     }
 
     /// Selects what is in it.
-    pub(in crate::serve::http) fn plan(&self) -> Result<Plan, Problem> {
+    pub(crate) fn plan(&self) -> Result<Plan, Problem> {
         let selected = selected(self.query, &self.picks, self.dependencies)?;
         let list = ImageList::of(&selected);
         Ok(Plan { selected, list })
@@ -183,7 +183,7 @@ impl<'a> Basket<'a> {
     }
 
     /// An `ImageSetConfiguration` (v2) that selects the same.
-    pub(in crate::serve::http) fn image_set(&self) -> String {
+    pub(crate) fn image_set(&self) -> String {
         let by_package = self.by_package();
         let operators = by_package.iter().map(|(catalog, packages)| {
             let packages = packages.iter().map(|(name, picks)| {
@@ -212,7 +212,7 @@ impl<'a> Basket<'a> {
     }
 
     /// A configuration of almanac that serves what is selected as catalogs.
-    pub(in crate::serve::http) fn config(&self) -> String {
+    pub(crate) fn config(&self) -> String {
         let mut out = String::new();
         for (catalog, packages) in self.by_package() {
             // Writing to a String cannot fail.
@@ -280,7 +280,7 @@ fn source(catalog: &Catalog) -> Option<String> {
 
 impl Plan {
     /// How many images are named by a tag.
-    pub(in crate::serve::http) fn tags(&self) -> usize {
+    pub(crate) fn tags(&self) -> usize {
         let images = self.list.images.iter();
         images
             .filter(|image| matches!(image.version, ImageVersion::Tag(_)))
@@ -288,7 +288,7 @@ impl Plan {
     }
 
     /// The bundles between the ends of ranges.
-    pub(in crate::serve::http) fn kept(&self) -> Vec<Kept<'_>> {
+    pub(crate) fn kept(&self) -> Vec<Kept<'_>> {
         let packages = self.selected.iter().flat_map(|one| &one.packages);
         let bundles = packages.flat_map(|package| {
             let bundles = package.bundles.iter();
@@ -307,17 +307,13 @@ impl Plan {
     }
 
     /// The list in a form.
-    pub(in crate::serve::http) fn written(
-        &self,
-        form: Form,
-        to: Option<&str>,
-    ) -> Result<Vec<u8>, Problem> {
+    pub(crate) fn written(&self, form: Form, to: Option<&str>) -> Result<Vec<u8>, Problem> {
         let bytes = form.write(&self.list, to);
         bytes.map_err(|error| Problem::invalid_parameter("to", error.to_string()))
     }
 
     /// The objects by which a cluster finds the images in the mirror.
-    pub(in crate::serve::http) fn manifests(&self, to: Option<&str>) -> Result<String, Problem> {
+    pub(crate) fn manifests(&self, to: Option<&str>) -> Result<String, Problem> {
         // A mapping leads to the same places, and tells what is wrong with them.
         self.written(Form::Mapping, to)?;
         let mirrors = Mirrors::of([&self.list], to.unwrap_or_default());
@@ -419,7 +415,7 @@ fn selected(
 }
 
 /// The images of a basket, or a file for a tool.
-pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
+pub(crate) async fn list(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["pick", "dependencies", "to", "format", "fields"];
     let request = request.repeating(&["pick"]);
     let options = request.site.options.clone();

@@ -3,15 +3,15 @@
 //! `search` and `packages` answer for packages, `providers` for APIs as over one
 //! catalog, `plan` for a way from one catalog to the next. Catalogs without content are named in the answer.
 
-pub(in crate::serve::http) mod changes;
-pub(in crate::serve::http) mod compare;
-pub(in crate::serve::http) mod dependencies;
-pub(in crate::serve::http) mod facets;
-pub(in crate::serve::http) mod mirror;
-pub(in crate::serve::http) mod packages;
-pub(in crate::serve::http) mod plan;
-pub(in crate::serve::http) mod problems;
-pub(in crate::serve::http) mod search;
+pub(crate) mod changes;
+pub(crate) mod compare;
+pub(crate) mod dependencies;
+pub(crate) mod facets;
+pub(crate) mod mirror;
+pub(crate) mod packages;
+pub(crate) mod plan;
+pub(crate) mod problems;
+pub(crate) mod search;
 
 use std::sync::Arc;
 
@@ -29,23 +29,23 @@ use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
 
 /// A query over several catalogs, with valid parameters.
-pub(in crate::serve::http) struct AcrossQuery {
-    pub(in crate::serve::http) parameters: Parameters,
+pub(crate) struct AcrossQuery {
+    pub(crate) parameters: Parameters,
     /// The catalogs that the client may read, sorted by name.
-    pub(in crate::serve::http) catalogs: Vec<(Arc<Catalog>, Option<Arc<Snapshot>>)>,
+    pub(crate) catalogs: Vec<(Arc<Catalog>, Option<Arc<Snapshot>>)>,
     /// All catalogs, to look for newer snapshots.
     all: Catalogs,
     /// Who asks: a reload may change what they may read.
-    pub(in crate::serve::http) reader: Reader,
+    pub(crate) reader: Reader,
     /// Where they ask.
-    pub(in crate::serve::http) site: Site,
+    pub(crate) site: Site,
     path: Vec<(String, String)>,
 }
 
 impl QueryRequest {
     /// Runs a query over all readable catalogs on a pool. `known` are the
     /// parameters of the route.
-    pub(in crate::serve::http) fn run_across(
+    pub(crate) fn run_across(
         self,
         pool: &WorkerPool,
         known: &'static [&'static str],
@@ -66,7 +66,7 @@ impl QueryRequest {
         }
     }
 
-    pub(in crate::serve::http) fn parse_across(
+    pub(crate) fn parse_across(
         self,
         known: &'static [&'static str],
     ) -> Result<(AcrossQuery, ResponseContext), Problem> {
@@ -90,25 +90,23 @@ impl QueryRequest {
 
 impl AcrossQuery {
     /// Whether the cluster has yet to name its catalogs.
-    pub(in crate::serve::http) fn awaits_cluster(&self) -> bool {
+    pub(crate) fn awaits_cluster(&self) -> bool {
         self.all.awaits_cluster()
     }
 
     /// A parameter of the path.
-    pub(in crate::serve::http) fn path(&self, key: &str) -> &str {
+    pub(crate) fn path(&self, key: &str) -> &str {
         value(&self.path, key)
     }
 
     /// The catalogs with content.
-    pub(in crate::serve::http) fn loaded(
-        &self,
-    ) -> impl Iterator<Item = (&CatalogName, &Arc<Snapshot>)> {
+    pub(crate) fn loaded(&self) -> impl Iterator<Item = (&CatalogName, &Arc<Snapshot>)> {
         let catalogs = self.catalogs.iter();
         catalogs.filter_map(|(catalog, snapshot)| Some((&catalog.name, snapshot.as_ref()?)))
     }
 
     /// The catalog of a name that the client gave, with its snapshot.
-    pub(in crate::serve::http) fn loaded_named(
+    pub(crate) fn loaded_named(
         &self,
         name: &str,
     ) -> Result<(&CatalogName, &Arc<Snapshot>), Problem> {
@@ -121,7 +119,7 @@ impl AcrossQuery {
     }
 
     /// Refuses the name of a catalog that the client may not read or that is none.
-    pub(in crate::serve::http) fn check_catalog(&self, name: Option<&str>) -> Result<(), Problem> {
+    pub(crate) fn check_catalog(&self, name: Option<&str>) -> Result<(), Problem> {
         let names = || self.catalogs.iter().map(|(one, _)| one.name.as_str());
         match name.filter(|wanted| !names().any(|name| name == *wanted)) {
             Some(unknown) => Err(self.unknown_catalog(unknown)),
@@ -130,12 +128,12 @@ impl AcrossQuery {
     }
 
     /// The problem of a name that none of them has.
-    pub(in crate::serve::http) fn unknown_catalog(&self, name: &str) -> Problem {
+    pub(crate) fn unknown_catalog(&self, name: &str) -> Problem {
         Problem::unknown_catalog(name, &self.all, &self.reader)
     }
 
     /// Identifies the content of all of them.
-    pub(in crate::serve::http) fn content(&self) -> Content {
+    pub(crate) fn content(&self) -> Content {
         let catalogs = self.catalogs.iter();
         Content::of_all(
             catalogs.map(|(catalog, snapshot)| (catalog.name.as_str(), snapshot.as_deref())),
@@ -155,7 +153,7 @@ impl AcrossQuery {
 
 /// Makes the response on a worker. It has no date: a removed catalog changes it
 /// too.
-pub(in crate::serve::http) async fn respond(
+pub(crate) async fn respond(
     pool: &WorkerPool,
     query: AcrossQuery,
     context: ResponseContext,

@@ -41,11 +41,10 @@ const FIELDS: &[&str] = &[
 ];
 
 /// A catalog with a package, its snapshot and the package.
-pub(in crate::serve::http) type PackageOf<'a> =
-    (&'a CatalogName, &'a Arc<Snapshot>, &'a PackageAnswers);
+pub(crate) type PackageOf<'a> = (&'a CatalogName, &'a Arc<Snapshot>, &'a PackageAnswers);
 
 /// The catalogs that have a package.
-pub(in crate::serve::http) fn with_package<'a>(
+pub(crate) fn with_package<'a>(
     query: &'a AcrossQuery,
     name: &str,
 ) -> Result<Vec<PackageOf<'a>>, Problem> {
@@ -62,7 +61,7 @@ pub(in crate::serve::http) fn with_package<'a>(
 }
 
 /// The lowest version of the heads that are asked for.
-pub(in crate::serve::http) fn lowest(parameters: &Parameters) -> Result<Option<Version>, Problem> {
+pub(crate) fn lowest(parameters: &Parameters) -> Result<Option<Version>, Problem> {
     let read = |text: &str| {
         Version::parse(text).map_err(|error| {
             let detail = format!("min is a version such as 2.1.0: {error}");
@@ -74,7 +73,7 @@ pub(in crate::serve::http) fn lowest(parameters: &Parameters) -> Result<Option<V
 
 /// The channels whose head has at least the lowest version in some catalog. `heads` are the
 /// channels of all catalogs, each with the version of its head.
-pub(in crate::serve::http) fn high_enough<'a>(
+pub(crate) fn high_enough<'a>(
     lowest: Option<&Version>,
     heads: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> BTreeSet<&'a str> {
@@ -90,27 +89,27 @@ type Nearest = (String, Vec<String>);
 
 /// What a catalog has for an installed version.
 #[derive(Serialize)]
-pub(in crate::serve::http) struct InstalledIn {
+pub(crate) struct InstalledIn {
     /// Whether one of its entries is the version.
-    pub(in crate::serve::http) here: bool,
+    pub(crate) here: bool,
     /// The highest version that an edge leads to at once.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::serve::http) update: Option<NextVersion>,
+    pub(crate) update: Option<NextVersion>,
 }
 
 /// A bundle that follows an installed one.
 #[derive(Serialize)]
-pub(in crate::serve::http) struct NextVersion {
-    pub(in crate::serve::http) name: String,
+pub(crate) struct NextVersion {
+    pub(crate) name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(in crate::serve::http) version: String,
+    pub(crate) version: String,
     /// How it follows.
-    pub(in crate::serve::http) edges: Vec<Edge>,
+    pub(crate) edges: Vec<Edge>,
 }
 
 /// What each of the catalogs has for an installed version; and if none has it, a sentence
 /// with the nearest versions.
-pub(in crate::serve::http) fn installed_in(
+pub(crate) fn installed_in(
     with: &[PackageOf<'_>],
     version: &str,
 ) -> Result<(Vec<InstalledIn>, Option<Nearest>), Problem> {
@@ -164,7 +163,7 @@ struct Head<'a> {
 }
 
 /// The package with its channels and heads, by catalog.
-pub(in crate::serve::http::queries) async fn named(request: QueryRequest) -> Response {
+pub(crate) async fn named(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["installed", "min", "limit", "continue", "fields"];
     let work = |query: &AcrossQuery| {
         let parameters = &query.parameters;

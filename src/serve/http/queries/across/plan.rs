@@ -32,7 +32,7 @@ struct WayRecord<'a> {
 
 /// Finds the way of a package over catalogs, and hands it to `work` with a word whether
 /// the last one takes what comes to it.
-pub(in crate::serve::http) fn way<T>(
+pub(crate) fn way<T>(
     query: &AcrossQuery,
     catalogs: &[&str],
     (package, from, channel): (&str, &str, Option<&str>),
@@ -81,7 +81,7 @@ pub(in crate::serve::http) fn way<T>(
 }
 
 /// The way over the catalogs that are given.
-pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
+pub(crate) async fn list(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["package", "from", "catalog", "channel", "rules", "fields"];
     let request = request.repeating(&["catalog"]);
     request.run_across(&LOOKUPS, KNOWN, work).await
@@ -122,7 +122,7 @@ fn work(query: &AcrossQuery) -> Result<QueryResponse, Problem> {
 }
 
 /// How a catalog takes a bundle, in words.
-pub(in crate::serve::http) fn words(taken: Taken) -> &'static str {
+pub(crate) fn words(taken: Taken) -> &'static str {
     match taken {
         Taken::Entry => "has it",
         Taken::Edge => "takes it by an edge",

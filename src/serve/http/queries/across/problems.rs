@@ -22,7 +22,7 @@ const PROBLEM: &[&str] = &[
 const KIND: &[&str] = &["group", "kind"];
 
 /// The severities as parameters name them.
-pub(in crate::serve::http) const SEVERITIES: [&str; 3] = ["warning", "error", "fatal"];
+pub(crate) const SEVERITIES: [&str; 3] = ["warning", "error", "fatal"];
 
 #[derive(Serialize)]
 struct ProblemRecord<'a> {
@@ -41,16 +41,16 @@ struct KindRecord<'a> {
 }
 
 /// The problems of a catalog.
-pub(in crate::serve::http) struct ProblemsOfCatalog {
-    pub(in crate::serve::http) catalog: String,
+pub(crate) struct ProblemsOfCatalog {
+    pub(crate) catalog: String,
     /// Those of the content that the last pass refused.
-    pub(in crate::serve::http) refused: Vec<CatalogProblem>,
+    pub(crate) refused: Vec<CatalogProblem>,
     /// Those of the served content.
-    pub(in crate::serve::http) served: Vec<CatalogProblem>,
+    pub(crate) served: Vec<CatalogProblem>,
 }
 
 /// The problems that the parameters `catalog`, `severity` and `code` ask for, by catalog.
-pub(in crate::serve::http) fn problems(
+pub(crate) fn problems(
     query: &AcrossQuery,
     only: Option<&str>,
 ) -> Result<Vec<ProblemsOfCatalog>, Problem> {
@@ -95,7 +95,7 @@ pub(in crate::serve::http) fn problems(
 }
 
 /// The problems as a list.
-pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
+pub(crate) async fn list(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["catalog", "severity", "code", "limit", "continue", "fields"];
     let work = |query: &AcrossQuery| {
         let page = query.parameters.page(query.content())?;
@@ -121,7 +121,7 @@ pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Resp
 }
 
 /// The kinds with a word in their names, each once.
-pub(in crate::serve::http) fn kinds(query: &AcrossQuery) -> BTreeSet<(&str, &str)> {
+pub(crate) fn kinds(query: &AcrossQuery) -> BTreeSet<(&str, &str)> {
     let wanted = query.parameters.get("q").unwrap_or_default();
     let wanted = wanted.trim().to_lowercase();
     let apis = query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
@@ -135,7 +135,7 @@ pub(in crate::serve::http) fn kinds(query: &AcrossQuery) -> BTreeSet<(&str, &str
 }
 
 /// Similar kinds, for a word that no kind and no group has.
-pub(in crate::serve::http) fn near_kinds(query: &AcrossQuery) -> Vec<&str> {
+pub(crate) fn near_kinds(query: &AcrossQuery) -> Vec<&str> {
     let wanted = query.parameters.get("q").unwrap_or_default();
     let apis = query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
     let kinds: BTreeSet<&str> = apis.map(|api| api.kind.as_str()).collect();
@@ -143,7 +143,7 @@ pub(in crate::serve::http) fn near_kinds(query: &AcrossQuery) -> Vec<&str> {
 }
 
 /// The kinds as a list.
-pub(in crate::serve::http::queries) async fn kind_list(request: QueryRequest) -> Response {
+pub(crate) async fn kind_list(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["q", "limit", "continue", "fields"];
     let work = |query: &AcrossQuery| {
         let page = query.parameters.page(query.content())?;

@@ -15,14 +15,14 @@ use crate::serve::http::queries::search::{
 use crate::store::{Found, Searcher};
 
 /// A found package.
-pub(in crate::serve::http) struct Match {
-    pub(in crate::serve::http) found: Found,
+pub(crate) struct Match {
+    pub(crate) found: Found,
     /// The number of its catalog in the query.
-    pub(in crate::serve::http) catalog: usize,
+    pub(crate) catalog: usize,
 }
 
 /// The packages that match words: the best match first, then by name and catalog.
-pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
+pub(crate) async fn list(request: QueryRequest) -> Response {
     let searched = async {
         let (mut query, context) = request.parse_across(KNOWN)?;
         let found = search(&mut query).await?;
@@ -35,7 +35,7 @@ pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Resp
 }
 
 /// The packages with the words of `q`.
-pub(in crate::serve::http) async fn search(query: &mut AcrossQuery) -> Result<Vec<Match>, Problem> {
+pub(crate) async fn search(query: &mut AcrossQuery) -> Result<Vec<Match>, Problem> {
     let text = words(&query.parameters)?;
     let searching = search_each(query, &text);
     let found = tokio::time::timeout(LONGEST, searching).await;

@@ -19,7 +19,7 @@ use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
 
 pub(super) use view::{PARAMETERS, View, ordered};
 
-pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     let request = request.repeating(&["channel"]);
     request::run(request, &LOOKUPS, PARAMETERS, |query| {
         let subject = Subject::of(query)?;

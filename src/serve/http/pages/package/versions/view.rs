@@ -14,14 +14,14 @@ use crate::serve::http::queries::problem::{Problem, cut};
 use fbc::text::semver::Version;
 
 /// The parameters of the page and of the files.
-pub(in crate::serve::http::pages) const PARAMETERS: &[&str] =
+pub(crate) const PARAMETERS: &[&str] =
     &["channel", "channels", "rows", "rules", "view", "from", "to"];
 
 /// How many channels are shown at first.
 pub(super) const CHANNELS: usize = 8;
 
 /// The view in the address.
-pub(in crate::serve::http::pages) struct View<'a> {
+pub(crate) struct View<'a> {
     /// The chosen channels. Without any, the first ones.
     channels: Vec<&'a str>,
     /// Whether all channels are shown.
@@ -36,7 +36,7 @@ pub(in crate::serve::http::pages) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    pub(in crate::serve::http::pages) fn of(
+    pub(crate) fn of(
         parameters: &'a Parameters,
         all: &[ChannelRecord<'_>],
     ) -> Result<Self, Problem> {
@@ -79,16 +79,13 @@ impl<'a> View<'a> {
     }
 
     /// The same with all channels if none is chosen, for files.
-    pub(in crate::serve::http::pages) fn whole(mut self) -> Self {
+    pub(crate) fn whole(mut self) -> Self {
         self.all_channels = self.channels.is_empty();
         self
     }
 
     /// The shown channels, of all in their order.
-    pub(in crate::serve::http::pages) fn shown<'b>(
-        &self,
-        order: &[&'b ChannelRecord<'b>],
-    ) -> Vec<&'b ChannelRecord<'b>> {
+    pub(crate) fn shown<'b>(&self, order: &[&'b ChannelRecord<'b>]) -> Vec<&'b ChannelRecord<'b>> {
         let all = order.iter().copied();
         if self.all_channels {
             all.collect()
@@ -101,10 +98,7 @@ impl<'a> View<'a> {
     }
 
     /// The selected way as a plan of updates; `None` without both ends.
-    pub(in crate::serve::http::pages) fn way<'b>(
-        &'b self,
-        all: &'b mut [ChannelRecord<'b>],
-    ) -> Option<Plan<'b>> {
+    pub(crate) fn way<'b>(&'b self, all: &'b mut [ChannelRecord<'b>]) -> Option<Plan<'b>> {
         let (from, to) = (self.from?, self.to?);
         let has = |one: &ChannelRecord<'_>| one.entries.iter().any(|entry| entry.name == from);
         let is_chosen = |one: &ChannelRecord<'_>| self.channels.contains(&&*one.name) && has(one);
@@ -126,7 +120,7 @@ impl<'a> View<'a> {
     }
 
     /// The table of the shown channels.
-    pub(in crate::serve::http::pages) fn matrix<'b>(
+    pub(crate) fn matrix<'b>(
         &self,
         shown: &[&'b ChannelRecord<'b>],
         way: Option<&Plan<'_>>,
@@ -209,9 +203,7 @@ impl<'a> View<'a> {
 }
 
 /// The default channel, then the others by their heads, the highest first.
-pub(in crate::serve::http::pages) fn ordered<'a>(
-    all: &'a [ChannelRecord<'a>],
-) -> Vec<&'a ChannelRecord<'a>> {
+pub(crate) fn ordered<'a>(all: &'a [ChannelRecord<'a>]) -> Vec<&'a ChannelRecord<'a>> {
     let mut order: Vec<&ChannelRecord<'_>> = all.iter().collect();
     order.sort_by_cached_key(|one| {
         let version = Version::parse(&one.version).ok();

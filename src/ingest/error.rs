@@ -7,7 +7,7 @@ use crate::answers::rest::packages::EncodeError;
 use crate::error_chain::error_chain;
 use crate::fleet::FleetError;
 use crate::ingest::curation::CurateError;
-use crate::ingest::read::files_error::FilesError;
+use crate::ingest::files_error::FilesError;
 use crate::snapshot::AttemptFailure;
 use crate::store::{DiskError, StoreError};
 use ::images::LayoutError;

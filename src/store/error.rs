@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use sqlx::migrate::MigrateError;
 
 use crate::store::file_io::DiskError;
-use crate::store::revisions::revision::RevisionId;
+use crate::store::revision::RevisionId;
 
 /// An error of the store, naming the file or the step.
 #[derive(Debug, thiserror::Error)]

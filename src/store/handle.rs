@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::store::content::{CacheLimits, Contents};
 use crate::store::database::DATABASE;
 use crate::store::error::StoreError;
-use crate::store::revisions::revision::RevisionId;
+use crate::store::revision::RevisionId;
 
 /// Locked by the process that writes.
 pub(super) const LOCK: &str = "lock";

@@ -43,7 +43,9 @@ mod images;
 mod migrations;
 mod open;
 mod read_only;
+mod record;
 mod recovery;
+mod revision;
 mod revisions;
 mod sql;
 mod sqlite_index;
@@ -63,16 +65,16 @@ pub use handle::Store;
 pub use history::{History, HistoryEntry, KeptHistory, MAX_CHANGES, RecordedChanges};
 pub use images::earlier_images::EarlierImage;
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, ImageSigner, Referrer};
+pub use record::RECORD;
+pub use revision::{
+    Counts, FileSum, OutlineName, PastRevision, Published, Revision, RevisionId, SourceIdentity,
+};
 pub use revisions::commit::NewRevision;
 pub use revisions::forget::Footprint;
 pub use revisions::import::Import;
 pub use revisions::keep::{Incoming, OPTIONAL_FILES, SHARED_FILES};
 pub use revisions::output::Output;
 pub use revisions::passes::{Outcome, Pass};
-pub use revisions::record::RECORD;
-pub use revisions::revision::{
-    Counts, FileSum, OutlineName, PastRevision, Published, Revision, RevisionId, SourceIdentity,
-};
 pub use revisions::search::{Found, MAX_WORDS, Searcher};
 pub use revisions::writer::{Base, Finished, Kept, Lines, Made, RevisionWriter, Stored};
 pub use sql::{LAST_SECOND, time_of_unix, unix_of_time};

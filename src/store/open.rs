@@ -11,8 +11,8 @@ use crate::store::database::{DATABASE, connect_to_read, connect_to_write};
 use crate::store::file_io::{DiskError, create_folder};
 use crate::store::handle::{INCOMING, LOCK, REVISIONS};
 use crate::store::recovery::open_database;
+use crate::store::revision::RevisionId;
 use crate::store::revisions::recorded::{LOST, remove_aside};
-use crate::store::revisions::revision::RevisionId;
 use crate::store::{Store, StoreError, sql};
 
 /// How often a database is opened that the disk refuses to read or write.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 
+use crate::ingest::files_error::{FilesError, reading};
 use crate::ingest::folder::open_beneath::{Base, Location};
-use crate::ingest::read::files_error::{FilesError, reading};
 use ::images::layers::{Limits, walk_order};
 
 /// Where Kubernetes has the current version of a mounted `ConfigMap` or Secret.

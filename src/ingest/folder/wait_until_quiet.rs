@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::ingest::files_error::{FilesError, LastWrite};
 use crate::ingest::folder::listing::{FolderRules, list, real};
-use crate::ingest::read::files_error::{FilesError, LastWrite};
 
 /// How old the newest file must be before a folder is read.
 const QUIET: Duration = Duration::from_millis(500);

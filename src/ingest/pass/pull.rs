@@ -16,12 +16,12 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{Cause, PassError, Stage};
+use crate::ingest::files_error::FilesError;
 use crate::ingest::labels::catalog_path;
 use crate::ingest::origin::Origin;
 use crate::ingest::pass::make_revision::Content;
 use crate::ingest::pull_progress;
 use crate::ingest::read::files::{CatalogFiles, ImageLayers};
-use crate::ingest::read::files_error::FilesError;
 use crate::ingest::read::revision_draft::RevisionDraft;
 use crate::ingest::read::sqlite;
 use crate::ingest::stages::{blocking, blocking_with_permit};

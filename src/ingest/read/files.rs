@@ -17,10 +17,10 @@ use std::thread;
 
 use bytes::Bytes;
 
+use crate::ingest::files_error::{FilesError, reading, spooling};
 use crate::ingest::folder::listing::{FolderRules, list};
 use crate::ingest::folder::open_beneath::Location;
 use crate::ingest::read::file_cutter::FileCutter;
-use crate::ingest::read::files_error::{FilesError, reading, spooling};
 use crate::ingest::read::ordered::{Ahead, ordered};
 use crate::ingest::read::read_files::{FileState, ReadFiles};
 use crate::map::UnnamedFile;

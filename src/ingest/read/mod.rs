@@ -4,7 +4,6 @@
 pub(crate) mod file_cutter;
 pub(crate) mod file_part;
 pub(crate) mod files;
-pub(crate) mod files_error;
 pub(crate) mod ordered;
 pub(crate) mod piece_content;
 pub(crate) mod read_files;

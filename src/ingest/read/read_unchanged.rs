@@ -8,9 +8,9 @@ use tokio::sync::Semaphore;
 
 use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{PassError, Stage};
+use crate::ingest::files_error::FilesError;
 use crate::ingest::folder::listing::FolderRules;
 use crate::ingest::folder::wait_until_quiet::{FolderState, wait_until_quiet};
-use crate::ingest::read::files_error::FilesError;
 use crate::ingest::stages::{blocking, blocking_with_permit};
 
 /// The most attempts to read a folder while it does not change.

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use crate::answers::catalog::EncodedCatalog;
 use crate::ingest::error::{PassError, Stage};
+use crate::ingest::files_error::FilesError;
 use crate::ingest::read::file_cutter::FileCutter;
 use crate::ingest::read::file_part::FilePart;
 use crate::ingest::read::files::CatalogFiles;
-use crate::ingest::read::files_error::FilesError;
 use crate::ingest::read::ordered::Push;
 use crate::ingest::read::piece_content;
 use crate::ingest::read::read_piece::ReadPiece;

@@ -5,10 +5,10 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use crate::ingest::files_error::{FilesError, spooling};
 use crate::ingest::folder::listing::FolderRules;
 use crate::ingest::read::file_part::DATABASE;
 use crate::ingest::read::files::{CatalogFiles, FolderCopy, Ranges, slices, spool};
-use crate::ingest::read::files_error::{FilesError, spooling};
 use crate::ingest::read::read_unchanged::read_unchanged;
 use crate::map::UnnamedFile;
 use crate::store::{self, LegacyError};

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::store::files::summing::BLOCK;
-use crate::store::revisions::revision::FileSum;
+use crate::store::revision::FileSum;
 
 /// Blocks that are compared in no time.
 pub const QUICK_BLOCKS: usize = 4;

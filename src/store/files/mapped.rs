@@ -18,8 +18,8 @@ use crate::store::StoreError;
 use crate::store::content::{Contents, OpenBlob};
 use crate::store::file_io::DiskError;
 use crate::store::handle::Store;
+use crate::store::revision::RevisionId;
 use crate::store::revisions::output::Output;
-use crate::store::revisions::revision::RevisionId;
 use ::images::digest::Digest;
 
 impl Contents {

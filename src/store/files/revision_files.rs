@@ -3,8 +3,8 @@
 use crate::answers::index::Index;
 use crate::store::file_io::DiskError;
 use crate::store::files::checked::CheckedFile;
-use crate::store::revisions::record::{IMAGE_RECORD, RECORD};
-use crate::store::revisions::revision::Revision;
+use crate::store::record::{IMAGE_RECORD, RECORD};
+use crate::store::revision::Revision;
 use crate::store::{Damage, Store, StoreError};
 
 /// The canonical lines of a catalog.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::store::revisions::revision::FileSum;
+use crate::store::revision::FileSum;
 
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 1 << 20;

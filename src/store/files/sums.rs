@@ -17,7 +17,7 @@ use crate::store::file_io::{DiskError, blocking, reread};
 use crate::store::files::revision_files::{METAS, PIECES};
 use crate::store::files::summing::BLOCK;
 use crate::store::handle::Store;
-use crate::store::revisions::revision::{FileSum, Revision, RevisionId};
+use crate::store::revision::{FileSum, Revision, RevisionId};
 use crate::store::sql::{self, signed};
 use crate::store::{Damage, Encoding, StoreError};
 

@@ -6,7 +6,7 @@ use crate::name::CatalogName;
 use crate::store::file_io::blocking;
 use crate::store::history::of_source;
 use crate::store::history::recording::{columns_of, compared};
-use crate::store::revisions::revision::{OutlineName, RevisionId};
+use crate::store::revision::{OutlineName, RevisionId};
 use crate::store::sql;
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;

@@ -24,9 +24,7 @@ use crate::answers::changes::{Change, Kind};
 use crate::answers::outline::{OUTLINE_FORMAT, Outline};
 use crate::name::CatalogName;
 use crate::store::file_io::DiskError;
-use crate::store::revisions::revision::{
-    Counts, OutlineName, PastRevision, Published, Revision, RevisionId,
-};
+use crate::store::revision::{Counts, OutlineName, PastRevision, Published, Revision, RevisionId};
 use crate::store::sql::{self, time};
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;

@@ -11,9 +11,9 @@ use crate::store::file_io::{DiskError, blocking};
 use crate::store::history::{
     MAX_CHANGES, OUTLINES, RecordedChanges, existing, outline_file, place,
 };
-use crate::store::revisions::record::Record;
+use crate::store::record::Record;
+use crate::store::revision::{OutlineName, PastRevision, Published, RevisionId};
 use crate::store::revisions::record_catalog;
-use crate::store::revisions::revision::{OutlineName, PastRevision, Published, RevisionId};
 use crate::store::sql::{self, signed, whole};
 use crate::store::{Store, StoreError};
 

@@ -12,7 +12,7 @@ use sqlx::sqlite::SqliteRow;
 use crate::name::CatalogName;
 use crate::store::file_io::{DiskError, blocking};
 use crate::store::history::KeptHistory;
-use crate::store::revisions::revision::OutlineName;
+use crate::store::revision::OutlineName;
 use crate::store::sql::{self, seconds, signed};
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;

@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
     use crate::answers::index::Index;
-    use crate::store::revisions::record;
+    use crate::store::record;
     use crate::store::{CacheLimits, Counts, ImageBlob, ImageKind, NewRevision};
 
     async fn open(folder: &Path) -> Store {

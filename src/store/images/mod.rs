@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use sqlx::{Row as _, Sqlite, Transaction};
 
 use crate::store::file_io::blocking;
+use crate::store::record::{self, IMAGE_RECORD};
 use crate::store::revisions::insert_blobs;
-use crate::store::revisions::record::{self, IMAGE_RECORD};
 use crate::store::{RevisionId, Store, StoreError, sql};
 use ::images::digest::Digest;
 

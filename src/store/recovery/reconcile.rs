@@ -4,9 +4,9 @@ use sqlx::Row as _;
 
 use crate::store::file_io::{DiskError, blocking};
 use crate::store::files::sums::Stamps;
-use crate::store::revisions::record::{self, IMAGE_RECORD, RECORD};
+use crate::store::record::{self, IMAGE_RECORD, RECORD};
+use crate::store::revision::RevisionId;
 use crate::store::revisions::recorded::{insert_recorded, scan};
-use crate::store::revisions::revision::RevisionId;
 use crate::store::{Damage, Store, StoreError, sql};
 
 impl Store {

@@ -6,8 +6,8 @@ use sqlx::sqlite::SqliteConnectOptions;
 use super::*;
 use crate::answers::index::{Index, SearchRow};
 use crate::store::images::Image;
-use crate::store::revisions::record::{IMAGE_RECORD, RECORD};
-use crate::store::revisions::revision::RevisionId;
+use crate::store::record::{IMAGE_RECORD, RECORD};
+use crate::store::revision::RevisionId;
 use crate::store::{
     Counts, ImageKind, NewRevision, Outcome, Pass, Revision, SourceIdentity, Store,
 };

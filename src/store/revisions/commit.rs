@@ -14,8 +14,8 @@ use crate::store::files::sums;
 use crate::store::history::{self, PreparedOutline};
 use crate::store::images::earlier_images;
 use crate::store::images::{self, Image};
-use crate::store::revisions::record::{self, RECORD, Record};
-use crate::store::revisions::revision::{
+use crate::store::record::{self, RECORD, Record};
+use crate::store::revision::{
     Counts, OutlineName, PastRevision, Revision, RevisionId, SourceIdentity,
 };
 use crate::store::revisions::search;

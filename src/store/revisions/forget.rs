@@ -11,7 +11,7 @@ use sqlx::Row as _;
 
 use crate::name::CatalogName;
 use crate::store::file_io::{DiskError, blocking};
-use crate::store::revisions::revision::RevisionId;
+use crate::store::revision::RevisionId;
 use crate::store::{Store, StoreError, sql};
 use ::images::digest::Digest;
 

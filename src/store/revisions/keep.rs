@@ -17,8 +17,8 @@ use crate::store::files::summing::{Summed, Summing};
 use crate::store::handle::INCOMING;
 use crate::store::images::earlier_images;
 use crate::store::images::{self, Image};
+use crate::store::record::{self, RECORD, Record};
 use crate::store::revisions::commit::{insert_rows, make_current};
-use crate::store::revisions::record::{self, RECORD, Record};
 use crate::store::sql::{self, whole};
 use crate::store::{
     Damage, Encoding, OutlineName, Revision, RevisionId, Store, StoreError, history,

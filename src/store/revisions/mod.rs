@@ -6,9 +6,7 @@ pub(crate) mod import;
 pub(crate) mod keep;
 pub(crate) mod output;
 pub(crate) mod passes;
-pub(crate) mod record;
 pub(crate) mod recorded;
-pub(crate) mod revision;
 pub(crate) mod search;
 pub(crate) mod writer;
 
@@ -22,7 +20,7 @@ use sqlx::{Row as _, Sqlite, SqliteExecutor, Transaction};
 use crate::answers::index::FORMAT;
 use crate::name::CatalogName;
 use crate::store::file_io::{DiskError, blocking};
-use crate::store::revisions::revision::{Counts, Revision, RevisionId, SourceIdentity};
+use crate::store::revision::{Counts, Revision, RevisionId, SourceIdentity};
 use crate::store::sql::{self, time};
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::store::StoreError;
 use crate::store::file_io::{DiskError, protect};
 use crate::store::files::summing::Summing;
-use crate::store::revisions::revision::FileSum;
+use crate::store::revision::FileSum;
 
 /// A file of our own that only grows. Cheap to clone; all clones are one file.
 #[derive(Clone)]

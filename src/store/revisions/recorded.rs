@@ -12,9 +12,9 @@ use crate::answers::index::FORMAT;
 use crate::store::StoreError;
 use crate::store::file_io::{DiskError, sync_folder};
 use crate::store::images::{self, Image};
+use crate::store::record::{self, IMAGE_RECORD, RECORD, Record};
+use crate::store::revision::RevisionId;
 use crate::store::revisions::commit::{insert_rows, make_current};
-use crate::store::revisions::record::{self, IMAGE_RECORD, RECORD, Record};
-use crate::store::revisions::revision::RevisionId;
 
 /// The names of folders begin with this that neither a row nor a record describes.
 pub(crate) const LOST: &str = "lost-";

@@ -14,7 +14,7 @@ use crate::answers::index::SearchRow;
 use crate::name::CatalogName;
 use crate::store::StoreError;
 use crate::store::file_io::{DiskError, protect, reread, sync_folder};
-use crate::store::revisions::revision::{Counts, FileSum, Published, SourceIdentity};
+use crate::store::revision::{Counts, FileSum, Published, SourceIdentity};
 use ::images::digest::Digest;
 use fbc::problem::Problem;
 

@@ -668,7 +668,7 @@ fn what_a_client_has_is_not_sent_again() {
 }
 
 fn description() -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/http/queries/openapi.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/http/api/openapi.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 

@@ -11,9 +11,9 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::time::Instant;
 
 use crate::name::CatalogName;
-use crate::serve::http::content::reader;
+use crate::serve::http::api::problem::Problem;
+use crate::serve::http::catalogd::content::reader;
 use crate::serve::http::guard::CatalogRoute;
-use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::rejection::HttpRejection;
 use crate::snapshot::{Announced, AnnouncedBy, Announcements, Catalog, Catalogs};
 use ::images::digest::Digest;

@@ -10,7 +10,7 @@ use http::header::{
 use http::{HeaderValue, Method};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use crate::serve::http::hint::HINT;
+use crate::serve::http::catalogd::hint::HINT;
 
 /// How long browsers may cache a preflight.
 const MAX_AGE: Duration = Duration::from_hours(1);

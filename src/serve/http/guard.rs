@@ -12,8 +12,8 @@ use http::{HeaderValue, StatusCode};
 
 use crate::name::CatalogName;
 use crate::serve::access::{Access, Denied, Reader, count_denied};
-use crate::serve::http::graphql;
-use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::api::problem::Problem;
+use crate::serve::http::catalogd::graphql;
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::net::listen::Peer;
 use crate::snapshot::Catalogs;
@@ -198,8 +198,8 @@ mod tests {
 
     use super::*;
     use crate::serve::access::{AccessSettings, Rule};
-    use crate::serve::http::content::ALL;
-    use crate::serve::http::graphql::GRAPHQL;
+    use crate::serve::http::catalogd::content::ALL;
+    use crate::serve::http::catalogd::graphql::GRAPHQL;
     use crate::snapshot::{CatalogsPublisher, Routing};
 
     /// A catalog, with a rule that asks for this token.

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::name::CatalogName;
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, json as to_json};
-use crate::serve::http::queries::response::{Notes, QueryResponse};
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest, json as to_json};
+use crate::serve::http::api::response::{Notes, QueryResponse};
 use crate::snapshot::{Catalog, Catalogs, Snapshot, Stale, State as CatalogState};
 use crate::store::Counts;
 

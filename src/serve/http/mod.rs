@@ -1,29 +1,25 @@
-//! The HTTP API of OLM v1's catalogd, for all catalogs, and further queries.
+//! The HTTP API of OLM v1's catalogd, for all catalogs, further queries, and pages.
 //!
-//! - `content` serves `all` (a whole catalog) and `metas` (a selection of it) as
-//!   lines of JSON: slices of stored files, plain or compressed. `form` chooses
-//!   the encoding, `conditional` and `range` the part of it that is sent.
-//! - `graphql` answers GraphQL queries, as catalogd does.
-//! - `queries` has the routes that catalogd does not have.
-//! - `index` names the catalogs and the routes of each.
-//! - `pages` has the pages for people, `html` the page of GraphQL.
-//! - `hint` tells in a header why a selection is empty; `problem_count` has the number in the
-//!   navigation of pages.
+//! - `catalogd` serves `all`, `metas` and `graphql`. `form` chooses the encoding of what is sent,
+//!   `conditional` and `range` the part of it.
+//! - `api` has the routes that catalogd does not have.
+//! - `index` lists the catalogs and the routes of each.
+//! - `pages` has the pages for people, `html` the page of GraphQL; `problem_count` has the number
+//!   in the navigation of pages.
 //! - `service` joins them, and answers common requests without the router.
 //!
-//! Around all routes are layers: `guard` (access), `announced` (digests of a cluster), `path` (normalised paths),
-//! `rejection` (error formats), `cors` and `observe` (metrics and log).
+//! Around all routes are layers: `guard` (access), `announced` (digests of a cluster), `path`
+//! (normalised paths), `rejection` (error formats), `cors` and `observe` (metrics and log).
 
 mod announced;
+mod api;
+mod catalogd;
 mod conditional;
-mod content;
 mod cors;
 mod encoding;
 mod form;
-mod graphql;
 mod guard;
 mod headers;
-mod hint;
 mod html;
 mod index;
 mod observe;
@@ -31,7 +27,6 @@ mod options;
 mod pages;
 mod path;
 mod problem_count;
-mod queries;
 mod query;
 mod range;
 mod rejection;

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use tokio::time::Instant;
 
-use crate::serve::http::content::{ALL, METAS};
-use crate::serve::http::graphql::GRAPHQL;
+use crate::serve::http::catalogd::content::{ALL, METAS};
+use crate::serve::http::catalogd::graphql::GRAPHQL;
 use crate::serve::http::guard::CatalogRoute;
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::net::in_flight::InFlight;

@@ -8,9 +8,9 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
 use crate::name::{CatalogName, NameError};
+use crate::serve::http::api::problem::Problem;
 use crate::serve::http::encoding::accepts_named;
 use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing, vary_by_accept};
-use crate::serve::http::queries::problem::Problem;
 
 /// The media type of problems.
 const PROBLEM: &str = "application/problem+json";

@@ -15,15 +15,16 @@ use hyper::body::Incoming;
 
 use crate::serve::access::Access;
 use crate::serve::http::announced::{Gate, only_announced};
-use crate::serve::http::content::{ALL, METAS, all, metas, undamaged};
+use crate::serve::http::catalogd::content::{ALL, METAS, all, metas, undamaged};
+use crate::serve::http::catalogd::graphql::GRAPHQL;
+use crate::serve::http::catalogd::{graphql, hint};
 use crate::serve::http::cors::{self, Origins};
-use crate::serve::http::graphql::GRAPHQL;
 use crate::serve::http::guard::guard;
 use crate::serve::http::options::PageOptions;
 use crate::serve::http::query::parse_query;
 use crate::serve::http::rejection::{self, HttpRejection};
 use crate::serve::http::respond::respond;
-use crate::serve::http::{graphql, hint, index, observe, pages, path, queries};
+use crate::serve::http::{api, index, observe, pages, path};
 use crate::serve::net::connection::RequestHandler;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
@@ -215,7 +216,7 @@ fn router(
         .route(ALL, any(all))
         .route(METAS, any(metas))
         .merge(index)
-        .merge(queries::routes())
+        .merge(api::routes())
         .route(GRAPHQL, graphql::route())
         .fallback(async || HttpRejection::UnknownPath)
         .layer(middleware::from_fn(undamaged));

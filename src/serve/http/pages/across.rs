@@ -5,17 +5,17 @@ use std::collections::{BTreeSet, HashMap};
 use axum::response::Response;
 use maud::{Markup, html};
 
+use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::across::packages::{
+    NextVersion, PackageOf, high_enough, installed_in, lowest, with_package,
+};
+use crate::serve::http::api::problem::Problem;
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, count, icon, notice, short_name, states};
 use crate::serve::http::pages::records::{ChannelSummary, PackageRecord};
 use crate::serve::http::pages::text::sentence;
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::packages::{
-    NextVersion, PackageOf, high_enough, installed_in, lowest, with_package,
-};
-use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 
 /// How many channels a page lists.
 const SHOWN: usize = 500;

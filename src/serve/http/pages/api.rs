@@ -10,11 +10,11 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::answers::rest::records::percent_encoded;
+use crate::serve::http::api::problem::{Problem, cut};
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{code, counted, fold, table};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::problem::{Problem, cut};
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::query::unescape;
 
 /// The longest query of a form, in bytes.
@@ -22,7 +22,7 @@ const LONGEST: usize = 4_096;
 
 static DESCRIPTION: LazyLock<Value> = LazyLock::new(|| {
     // A test reads it.
-    serde_json::from_slice(include_bytes!("../queries/openapi.json")).unwrap_or_default()
+    serde_json::from_slice(include_bytes!("../api/openapi.json")).unwrap_or_default()
 });
 
 /// The reference. A form comes back here with its `route` and leads to it.

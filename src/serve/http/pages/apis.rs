@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::response::Response;
 use maud::html;
 
+use crate::serve::http::api::across::problems::{kinds, near_kinds};
+use crate::serve::http::api::problem::{Problem, cut};
+use crate::serve::http::api::request::{QueryRequest, SCANS};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::pager::Part;
 use crate::serve::http::pages::parts::{counted, empty, table};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::problems::{kinds, near_kinds};
-use crate::serve::http::queries::problem::{Problem, cut};
-use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
 /// How many kinds a page lists.
 const ROWS: usize = 300;

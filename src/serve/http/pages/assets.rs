@@ -11,13 +11,13 @@ use bytes::Bytes;
 use http::header::CACHE_CONTROL;
 use http::{HeaderMap, HeaderValue, Method};
 
+use crate::serve::http::api::parameters::Parameters;
+use crate::serve::http::api::problem::Problem;
+use crate::serve::http::api::request::Origin;
+use crate::serve::http::api::response::{QueryResponse, ResponseContext};
 use crate::serve::http::headers::vary_by_host;
 use crate::serve::http::options::PageOptions;
 use crate::serve::http::pages::text::short;
-use crate::serve::http::queries::parameters::Parameters;
-use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::Origin;
-use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::serve::http::rejection::HttpRejection;
 use ::images::digest::Digest;
 

@@ -3,6 +3,8 @@
 use axum::response::Response;
 use maud::{Markup, html};
 
+use crate::serve::http::api::problem::Problem;
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::pager::Part;
 use crate::serve::http::pages::parts::{
@@ -12,8 +14,6 @@ use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::request::{configured, last_good, nothing_to_serve, run};
 use crate::serve::http::pages::text::moment;
 use crate::serve::http::pages::{home, links};
-use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::snapshot::{Catalog, Snapshot, State};
 
 /// How many packages a page lists.

@@ -7,14 +7,14 @@ use maud::{Markup, html};
 use tokio::runtime::Handle;
 
 use crate::answers::changes::{Change, Kind, sentence};
+use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::across::changes::{CatalogUpdate, UPDATES, UpdateFilter, updates};
+use crate::serve::http::api::request::{QueryRequest, SCANS};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, counted, empty, fold};
 use crate::serve::http::pages::request::configured;
 use crate::serve::http::pages::text::{date, day_before, short};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::changes::{CatalogUpdate, UPDATES, UpdateFilter, updates};
-use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
 /// The updates as a list.
 pub(super) fn list(told: &[CatalogUpdate], nothing: &str) -> Markup {

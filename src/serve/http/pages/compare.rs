@@ -7,15 +7,13 @@ use maud::{Markup, html};
 use tokio::runtime::Handle;
 
 use crate::answers::changes::{changes, counts, in_words, sentence};
+use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::across::compare::{Comparison, Head, Side, differences, shows_all};
+use crate::serve::http::api::recorded::Reading;
+use crate::serve::http::api::request::{QueryRequest, SCANS};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{count, counted, empty, notice, short_name};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::compare::{
-    Comparison, Head, Side, differences, shows_all,
-};
-use crate::serve::http::queries::recorded::Reading;
-use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
 /// How many changes of a package a page lists.
 const LISTED: usize = 20;

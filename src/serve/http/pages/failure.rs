@@ -12,6 +12,8 @@ use http::{HeaderValue, Method};
 use maud::{Markup, html};
 
 use crate::serve::access::Reader;
+use crate::serve::http::api::parameters::MAX_PARAMETERS;
+use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::encoding::accepts_named;
 use crate::serve::http::headers::vary_by_accept;
 use crate::serve::http::options::PageOptions;
@@ -21,8 +23,6 @@ use crate::serve::http::pages::parts::counted;
 use crate::serve::http::pages::text::sentence;
 use crate::serve::http::pages::{links, meant, mirror, policy, sign_in};
 use crate::serve::http::problem_count::problem_count;
-use crate::serve::http::queries::parameters::MAX_PARAMETERS;
-use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::query::unescape;
 use crate::serve::http::rejection::problem_of;
 use crate::snapshot::{Catalog, Catalogs};

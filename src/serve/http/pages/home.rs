@@ -6,13 +6,13 @@ use axum::response::Response;
 use maud::{Markup, html};
 use tokio::runtime::Handle;
 
+use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::across::changes::{CatalogUpdate, UpdateFilter, updates};
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, count, counted, empty, problem_counts, table};
 use crate::serve::http::pages::text::{date, moment, short};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::changes::{CatalogUpdate, UpdateFilter, updates};
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::snapshot::{Catalog, Snapshot, Stale, State};
 
 /// How many updates of a catalog are looked through for the last one with changes.

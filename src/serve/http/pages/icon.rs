@@ -6,10 +6,10 @@ use axum::response::Response;
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, StatusCode};
 
+use crate::serve::http::api::problem::Problem;
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
+use crate::serve::http::api::response::QueryResponse;
 use crate::serve::http::pages::request::Shown;
-use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
-use crate::serve::http::queries::response::QueryResponse;
 use ::images::digest::Digest;
 
 /// How many parts of a drawing may be drawn again; icons of real catalogs have 8.

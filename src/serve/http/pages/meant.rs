@@ -5,8 +5,8 @@ use http::header::{LOCATION, VARY};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::answers::rest::records::percent_encoded;
+use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::pages::links;
-use crate::serve::http::queries::problem::{Problem, cut};
 
 /// A redirection for browsers.
 type Redirection = (StatusCode, [(HeaderName, HeaderValue); 2]);

@@ -44,10 +44,10 @@ use axum::routing::any;
 use axum::{Router, middleware};
 use http::Method;
 
+use crate::serve::http::api::history;
+use crate::serve::http::api::request::QueryRequest;
 use crate::serve::http::encoding::accepts_named;
 use crate::serve::http::headers::vary_by_accept;
-use crate::serve::http::queries::history;
-use crate::serve::http::queries::request::QueryRequest;
 use crate::snapshot::Catalogs;
 
 pub(super) use failure::describe;

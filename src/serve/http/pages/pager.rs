@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use maud::{Markup, html};
 
-use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::api::problem::Problem;
 
 /// A part of a list.
 pub(super) struct Part {

@@ -5,16 +5,14 @@ use std::collections::BTreeSet;
 use axum::response::Response;
 use maud::{Markup, html};
 
+use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::across::problems::{ProblemsOfCatalog, SEVERITIES, problems as found};
+use crate::serve::http::api::problem::Problem;
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{code, empty, notice, problem_counts, problems};
 use crate::serve::http::pages::request::{configured, last_good, nothing_to_serve};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::problems::{
-    ProblemsOfCatalog, SEVERITIES, problems as found,
-};
-use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::snapshot::State;
 
 /// How many problems of a catalog are shown.

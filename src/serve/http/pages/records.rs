@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::answers::index::PackageAnswers;
-use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::api::problem::Problem;
 use crate::snapshot::Snapshot;
 use fbc::document::Gvk;
 use fbc::problem::Problem as CatalogProblem;

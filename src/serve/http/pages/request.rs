@@ -5,14 +5,14 @@ use std::sync::Arc;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::name::CatalogName;
+use crate::serve::http::api::across::{self, AcrossQuery};
+use crate::serve::http::api::problem::{Problem, cut};
+use crate::serve::http::api::request::QueryRequest;
+use crate::serve::http::api::response::{QueryResponse, ResponseContext};
 use crate::serve::http::headers::vary_by_host;
 use crate::serve::http::pages::frame::{Around, Page, render};
 use crate::serve::http::pages::policy::{HTML, OfPage};
 use crate::serve::http::problem_count::problem_count;
-use crate::serve::http::queries::across::{self, AcrossQuery};
-use crate::serve::http::queries::problem::{Problem, cut};
-use crate::serve::http::queries::request::QueryRequest;
-use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalog, Snapshot, Stale};
 

@@ -5,6 +5,13 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use crate::answers::rest::facets::{FACETS, FacetFilter, parameters};
+use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::across::facets::{self, Faceted, FoundPackage, REPEATED};
+use crate::serve::http::api::across::search::Match;
+use crate::serve::http::api::parameters::Parameters;
+use crate::serve::http::api::problem::{Problem, cut};
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
+use crate::serve::http::api::response::QueryResponse;
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::pager::Part;
 use crate::serve::http::pages::parts::{
@@ -12,13 +19,6 @@ use crate::serve::http::pages::parts::{
 };
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::facets::{self, Faceted, FoundPackage, REPEATED};
-use crate::serve::http::queries::across::search::Match;
-use crate::serve::http::queries::parameters::Parameters;
-use crate::serve::http::queries::problem::{Problem, cut};
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
-use crate::serve::http::queries::response::QueryResponse;
 use fbc::document::Gvk;
 use fbc::text::display::clip;
 use fbc::text::suggest;

@@ -6,9 +6,9 @@ use http::header::{LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 
 use crate::serve::fields;
-use crate::serve::http::content::reader;
+use crate::serve::http::api::problem::Problem;
+use crate::serve::http::catalogd::content::reader;
 use crate::serve::http::options::PageOptions;
-use crate::serve::http::queries::problem::Problem;
 use crate::serve::net::listen::Peer;
 
 /// Leads home once the client is known, and asks for a token before.

@@ -7,11 +7,11 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::answers::rest::install::documents;
+use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::parts::{api_version, code, empty, fold, notice};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use fbc::document::Gvk;
 use fbc::presentation::{ApiDescriptions, Examples, KindDescription};
 use fbc::text::display::clip;

@@ -3,11 +3,11 @@
 use axum::response::Response;
 use maud::{Markup, html};
 
+use crate::serve::http::api::across::dependencies::{Fit, Need, NeededBy, needed_by, needs};
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::pages::package::subject::{ShownVersion, Subject};
 use crate::serve::http::pages::parts::{api_version, badge, code, counted, empty, table};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::dependencies::{Fit, Need, NeededBy, needed_by, needs};
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use fbc::presentation::{AccountRules, Permissions};
 
 /// How many rules of an account, and how many dependents in a catalog, are listed.

@@ -6,10 +6,10 @@ use axum::response::Response;
 use crate::answers::drawing;
 use crate::answers::drawing::Subject as Drawn;
 use crate::answers::drawing::matrix::Matrix;
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest, read};
+use crate::serve::http::api::response::QueryResponse;
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::package::versions::{PARAMETERS, View, ordered};
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
-use crate::serve::http::queries::response::QueryResponse;
 
 pub(crate) async fn svg(request: QueryRequest) -> Response {
     drawn(request, |subject, matrix| QueryResponse::Picture {

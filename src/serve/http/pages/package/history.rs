@@ -4,13 +4,13 @@ use axum::response::Response;
 use maud::html;
 use tokio::runtime::Handle;
 
+use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::across::changes::{UpdateFilter, updates};
+use crate::serve::http::api::recorded::Wanted;
+use crate::serve::http::api::request::{QueryRequest, SCANS};
 use crate::serve::http::pages::changes;
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::changes::{UpdateFilter, updates};
-use crate::serve::http::queries::recorded::Wanted;
-use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
 pub(crate) async fn show(request: QueryRequest) -> Response {
     let runtime = Handle::current();

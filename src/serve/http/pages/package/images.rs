@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use axum::response::Response;
 use maud::html;
 
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::parts::{badge, code, counted, empty, fold, notice, table};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 
 /// How many images a page lists. Real packages have 300.
 const SHOWN: usize = 2_000;

@@ -5,11 +5,11 @@ use maud::{Markup, html};
 
 use crate::answers::rest::install::documents;
 use crate::answers::rest::records::ChannelRecord;
+use crate::serve::http::api::install::{CHOICES, Installation, MODES, Warning, installation};
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest, read};
 use crate::serve::http::pages::package::subject::{Subject, channel_field, version_field};
 use crate::serve::http::pages::parts::{code, empty, fold, notice};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::install::{CHOICES, Installation, MODES, Warning, installation};
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
 
 pub(crate) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, CHOICES, |query| {

@@ -17,7 +17,7 @@ mod versions;
 use axum::Router;
 use axum::routing::any;
 
-use crate::serve::http::queries::history::atom;
+use crate::serve::http::api::history::atom;
 use crate::snapshot::Catalogs;
 
 /// The routes of all tabs.

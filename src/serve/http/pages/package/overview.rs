@@ -4,6 +4,10 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use crate::answers::rest::records::ChannelRecord;
+use crate::serve::http::api::bundles::entry;
+use crate::serve::http::api::lifecycle::{day, lifecycles};
+use crate::serve::http::api::problem::Problem;
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest, read};
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::package::versions::ordered;
 use crate::serve::http::pages::parts::{
@@ -11,10 +15,6 @@ use crate::serve::http::pages::parts::{
 };
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::{links, markdown, request};
-use crate::serve::http::queries::bundles::entry;
-use crate::serve::http::queries::lifecycle::{day, lifecycles};
-use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
 use fbc::lifecycle::{Support, VersionLifecycle, support};
 use fbc::text::display::clip;
 

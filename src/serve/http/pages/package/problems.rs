@@ -3,10 +3,10 @@
 use axum::response::Response;
 use maud::html;
 
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::parts::{empty, problem_counts, problems};
 use crate::serve::http::pages::request;
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 
 pub(crate) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &[], |query| {

@@ -6,17 +6,17 @@ use maud::{Markup, html};
 use crate::answers::rest::plan::{Plan, PlanStep, Rules, plan, successors};
 use crate::answers::rest::records::ChannelRecord;
 use crate::answers::rest::updates::Installed;
+use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::across::plan::{way, words};
+use crate::serve::http::api::plan::{rules, subscribed, target};
+use crate::serve::http::api::problem::Problem;
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest, read};
+use crate::serve::http::api::updates::{installed, unknown};
 use crate::serve::http::pages::package::steps::steps;
 use crate::serve::http::pages::package::subject::{Subject, channel_field, version_field};
 use crate::serve::http::pages::parts::{badge, counted, empty, fold, notice};
 use crate::serve::http::pages::text::sentence;
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::plan::{way, words};
-use crate::serve::http::queries::plan::{rules, subscribed, target};
-use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
-use crate::serve::http::queries::updates::{installed, unknown};
 
 /// How many further catalogs a form offers.
 const VIA: usize = 6;

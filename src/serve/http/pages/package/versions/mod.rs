@@ -11,11 +11,11 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use crate::answers::rest::plan::Plan;
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest, read};
 use crate::serve::http::pages::package::steps::steps;
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::parts::{count, counted, empty, fold, notice};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
 
 pub(super) use view::{PARAMETERS, View, ordered};
 

@@ -6,11 +6,11 @@ use crate::answers::drawing::matrix::{Matrix, MatrixView, WayStep};
 use crate::answers::rest::plan::{Plan, Rules, plan};
 use crate::answers::rest::records::ChannelRecord;
 use crate::answers::rest::updates::Installed;
+use crate::serve::http::api::parameters::Parameters;
+use crate::serve::http::api::plan::rules;
+use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::pages::links;
 use crate::serve::http::pages::package::subject::Subject;
-use crate::serve::http::queries::parameters::Parameters;
-use crate::serve::http::queries::plan::rules;
-use crate::serve::http::queries::problem::{Problem, cut};
 use fbc::text::semver::Version;
 
 /// The parameters of the page and of the files.

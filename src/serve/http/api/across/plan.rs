@@ -1,0 +1,132 @@
+//! The way of an installed package over several catalogs, in their order.
+
+use axum::response::Response;
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::answers::rest::plan::Rules;
+use crate::answers::rest::records::ChannelRecord;
+use crate::answers::rest::stages::{Stage, Taken, stages};
+use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::plan::{rules, subscribed};
+use crate::serve::http::api::problem::Problem;
+use crate::serve::http::api::request::{LOOKUPS, QueryRequest, channels, json, read};
+use crate::serve::http::api::response::QueryResponse;
+use crate::serve::http::api::updates::installed;
+
+/// The fields of the answer, in their order.
+const FIELDS: &[&str] = &["package", "rules", "channel", "from", "reached", "stages"];
+/// How many catalogs a way has at most.
+const MOST: usize = 10;
+
+#[derive(Serialize)]
+struct WayRecord<'a> {
+    package: &'a str,
+    rules: Rules,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel: Option<&'a str>,
+    from: &'a str,
+    reached: bool,
+    stages: &'a [Stage<'a>],
+}
+
+/// Finds the way of a package over catalogs, and hands it to `work` with a word whether
+/// the last one takes what comes to it.
+pub(crate) fn way<T>(
+    query: &AcrossQuery,
+    catalogs: &[&str],
+    (package, from, channel): (&str, &str, Option<&str>),
+    rules: Rules,
+    work: impl FnOnce(&[Stage<'_>], bool) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    if catalogs.len() > MOST {
+        let detail = format!("a way has at most {MOST} catalogs");
+        return Err(Problem::invalid_parameter("catalog", detail));
+    }
+    let mut stored: Vec<(&str, Vec<Bytes>)> = Vec::new();
+    for wanted in catalogs {
+        let (name, snapshot) = query.loaded_named(wanted)?;
+        let answers = snapshot.package_answers(package);
+        let records = answers.map_or_else(Vec::new, |answers| channels(snapshot, answers));
+        stored.push((name.as_str(), records));
+    }
+    let mut all: Vec<(&str, Vec<ChannelRecord<'_>>)> = Vec::new();
+    for (name, records) in &stored {
+        let mut channels = read(records)?;
+        // Of the catalogs that have the channel of the subscription, it comes first.
+        let has = channels.iter().any(|one| Some(&*one.name) == channel);
+        subscribed(&mut channels, channel.filter(|_| has))?;
+        all.push((name, channels));
+    }
+    let Some((_, first)) = all.first().filter(|(_, first)| !first.is_empty()) else {
+        let names = query.loaded().flat_map(|(_, snapshot)| snapshot.packages());
+        let names = names.map(|package| &*package.name);
+        return Err(Problem::unknown("package", package, names));
+    };
+    if let Some(wanted) = channel
+        && !first.iter().any(|one| one.name == wanted)
+    {
+        let names = first.iter().map(|one| &*one.name);
+        return Err(Problem::unknown("channel", wanted, names));
+    }
+    let start = installed(first, from)?;
+    let borrowed: Vec<_> = all
+        .iter()
+        .map(|(name, channels)| (*name, channels.as_slice()))
+        .collect();
+    let found = stages(&borrowed, &start, rules);
+    let reached =
+        found.len() == catalogs.len() && found.last().is_some_and(|stage| stage.taken.is_taken());
+    work(&found, reached)
+}
+
+/// The way over the catalogs that are given.
+pub(crate) async fn list(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &["package", "from", "catalog", "channel", "rules", "fields"];
+    let request = request.repeating(&["catalog"]);
+    request.run_across(&LOOKUPS, KNOWN, work).await
+}
+
+fn work(query: &AcrossQuery) -> Result<QueryResponse, Problem> {
+    let parameters = &query.parameters;
+    let package = parameters.get("package").ok_or_else(|| {
+        Problem::missing_parameter("package", "name the package that is to be updated")
+    })?;
+    // Neither names nor versions contain a space: it is an unescaped `+`.
+    let from = parameters.get("from").map(|from| from.replace(' ', "+"));
+    let from = from.ok_or_else(|| {
+        Problem::missing_parameter("from", "name the installed bundle or its version")
+    })?;
+    let catalogs: Vec<&str> = parameters.all("catalog").collect();
+    if catalogs.is_empty() {
+        let detail = "name the catalogs in their order, each by catalog";
+        return Err(Problem::missing_parameter("catalog", detail));
+    }
+    let rules = rules(parameters.get("rules"))?;
+    let channel = parameters.get("channel");
+    let subject = (package, from.as_str(), channel);
+    way(query, &catalogs, subject, rules, |stages, reached| {
+        let record = WayRecord {
+            package,
+            rules,
+            channel,
+            from: &from,
+            reached,
+            stages,
+        };
+        Ok(QueryResponse::Object {
+            json: json(&record)?,
+            fields: FIELDS,
+        })
+    })
+}
+
+/// How a catalog takes a bundle, in words.
+pub(crate) fn words(taken: Taken) -> &'static str {
+    match taken {
+        Taken::Entry => "has it",
+        Taken::Edge => "takes it by an edge",
+        Taken::No => "neither has it nor an edge that leaves it",
+        Taken::NoPackage => "does not have the package",
+    }
+}

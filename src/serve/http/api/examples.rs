@@ -1,0 +1,117 @@
+//! The kinds that a version of a package owns, with their descriptions and examples.
+
+use std::collections::HashSet;
+
+use axum::response::Response;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::answers::rest::install::documents;
+use crate::serve::http::api::bundles::{entry, line};
+use crate::serve::http::api::problem::{Problem, cut};
+use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
+use crate::serve::http::api::response::QueryResponse;
+use fbc::document::Gvk;
+use fbc::presentation::{ApiDescriptions, BundleView};
+
+/// The fields of the answer, in their order.
+const FIELDS: &[&str] = &["package", "bundle", "version", "apis", "unreadable"];
+const KNOWN: &[&str] = &["version", "group", "kind", "format", "fields"];
+
+#[derive(Serialize)]
+struct ExamplesRecord<'a> {
+    package: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    bundle: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    version: &'a str,
+    apis: Vec<ApiRecord<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<Unreadable<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiRecord<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    display_name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    examples: Vec<&'a Value>,
+}
+
+#[derive(Serialize)]
+struct Unreadable<'a> {
+    text: &'a str,
+    reason: &'a str,
+}
+
+/// The examples of a version.
+pub(super) async fn list(request: QueryRequest) -> Response {
+    request.run(&LOOKUPS, KNOWN, work).await
+}
+
+fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
+    let parameters = &query.parameters;
+    let package = query.package(query.path("package"))?;
+    let stored = query.channels(package);
+    let all = read(&stored)?;
+    let chosen = entry(&all, parameters.get("version"))?;
+    let line = chosen.and_then(|entry| line(&query.snapshot, &package.name, &entry.name));
+    let line = line.unwrap_or_default();
+    let view = BundleView::of(&line);
+    let described = ApiDescriptions::of(&line);
+    let (group, kind) = (parameters.get("group"), parameters.get("kind"));
+    let wanted = |api: &&Gvk| {
+        group.is_none_or(|group| api.group == group) && kind.is_none_or(|kind| api.kind == kind)
+    };
+    let apis: Vec<&Gvk> = view.provides.iter().filter(wanted).collect();
+    let examples = described.examples_by_api(&view.provides);
+    match parameters.get("format") {
+        None | Some("json") => {}
+        Some("yaml") => {
+            // An API that is given twice has its examples once.
+            let mut seen = HashSet::new();
+            let apis = apis.into_iter().filter(|api| seen.insert(*api));
+            let examples = apis.flat_map(|api| examples.of(api));
+            let examples: Vec<Value> = examples.map(|example| Value::clone(example)).collect();
+            return Ok(QueryResponse::Text {
+                bytes: documents(&examples).into(),
+                media_type: "application/yaml",
+            });
+        }
+        Some(other) => {
+            let detail = format!("format is json or yaml, and not {:?}", cut(other));
+            return Err(Problem::invalid_parameter("format", detail));
+        }
+    }
+    let kinds = described.by_kind();
+    let records = apis.into_iter().map(|api| {
+        let known = kinds.get(&(api.group.as_str(), api.kind.as_str()));
+        ApiRecord {
+            group: &api.group,
+            version: &api.version,
+            kind: &api.kind,
+            display_name: known.map_or("", |one| &one.display_name),
+            description: known.map_or("", |one| &one.description),
+            examples: examples.of(api).to_vec(),
+        }
+    });
+    let record = ExamplesRecord {
+        package: &package.name,
+        bundle: chosen.map_or("", |entry| &entry.name),
+        version: chosen.map_or("", |entry| &entry.version),
+        apis: records.collect(),
+        unreadable: described
+            .unreadable
+            .as_ref()
+            .map(|(text, reason)| Unreadable { text, reason }),
+    };
+    Ok(QueryResponse::Object {
+        json: json(&record)?,
+        fields: FIELDS,
+    })
+}

@@ -1,0 +1,406 @@
+//! The revisions of a catalog, and what they changed: as JSON and as a feed.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, SystemTime};
+
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio::runtime::Handle;
+
+use crate::answers::changes::{Change, FeedEntry, Kind, changes, counts, feed};
+use crate::answers::outline::Outline;
+use crate::serve::http::api::parameters::Content;
+use crate::serve::http::api::problem::{Problem, cut};
+use crate::serve::http::api::recorded::{Reading, Wanted};
+use crate::serve::http::api::request::{
+    Origin, ParsedQuery, QueryRequest, SCANS, json, respond_dated,
+};
+use crate::serve::http::api::response::QueryResponse;
+use crate::serve::http::headers::vary_by_host;
+use crate::snapshot::Snapshot;
+use crate::store::HistoryEntry;
+use ::images::Reference;
+use ::images::digest::Digest;
+
+/// The fields of a revision, in their order.
+const REVISION: &[&str] = &[
+    "revision",
+    "source",
+    "digest",
+    "content",
+    "published",
+    "packages",
+    "channels",
+    "entries",
+    "bundles",
+    "quarantined",
+    "changes",
+    "served",
+];
+/// The fields of changes, in their order.
+const CHANGES: &[&str] = &["from", "to", "counts", "changes"];
+/// The most entries of a feed.
+const FEED: u32 = 50;
+/// The least number of digits that name a digest.
+const DIGITS: usize = 6;
+const DAY: Duration = Duration::from_hours(24);
+
+#[derive(Serialize)]
+struct RevisionRecord {
+    revision: String,
+    /// The image; `null` for other sources, which name paths of this machine.
+    source: Option<String>,
+    digest: String,
+    content: String,
+    published: String,
+    packages: u64,
+    channels: u64,
+    entries: u64,
+    bundles: u64,
+    quarantined: u64,
+    /// `null` for the first revision of the history, and while an outline is missing.
+    changes: Option<u64>,
+    served: bool,
+}
+
+#[derive(Serialize)]
+struct ChangesRecord {
+    /// `null` when there is no revision before.
+    from: Option<RevisionRecord>,
+    to: RevisionRecord,
+    counts: BTreeMap<Kind, usize>,
+    changes: Vec<Change>,
+}
+
+/// The revisions of a catalog, the newest first.
+pub(super) async fn revisions(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &["limit", "continue", "fields"];
+    let work = |query: &ParsedQuery, reading: &Reading| {
+        let history = &reading.all(&query.snapshot)?[..];
+        let newest = history.first().map(|newest| newest.revision);
+        let page = query.parameters.page(Content::of_history(newest))?;
+        QueryResponse::list(page, history.len(), REVISION, |at| {
+            json(&record(&history[at], history))
+        })
+    };
+    answer(request, KNOWN, work).await
+}
+
+/// Changes between two revisions; by default the last two.
+pub(super) async fn differences(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &["from", "to", "package", "fields"];
+    let work = |query: &ParsedQuery, reading: &Reading| {
+        let history = &reading.all(&query.snapshot)?[..];
+        let parameters = &query.parameters;
+        let to = match parameters.get("to") {
+            Some(text) => find("to", text, history)?,
+            None => newest(history)?,
+        };
+        let from = match parameters.get("from") {
+            Some(text) => Some(find("from", text, history)?),
+            None => before(to, history),
+        };
+        let package = parameters.get("package");
+        let found = match from {
+            Some(from) => between(&query.snapshot, from, to, package)?,
+            None => Vec::new(),
+        };
+        let bytes = json(&ChangesRecord {
+            from: from.map(|from| record(from, history)),
+            to: record(to, history),
+            counts: counts(&found),
+            changes: found,
+        })?;
+        Ok(QueryResponse::Object {
+            json: bytes,
+            fields: CHANGES,
+        })
+    };
+    answer(request, KNOWN, work).await
+}
+
+/// The last updates as an Atom feed.
+pub(crate) async fn atom(origin: Origin, request: QueryRequest) -> Response {
+    let options = request.site.options.clone();
+    let pages = options.enabled;
+    let work = move |query: &ParsedQuery, reading: &Reading| {
+        let of_path = Some(query.path("package")).filter(|name| !name.is_empty());
+        let package = of_path.or_else(|| query.parameters.get("package"));
+        let wanted = Wanted {
+            package,
+            ..Wanted::default()
+        };
+        let mut updates = reading.updates(&query.snapshot, FEED, wanted)?;
+        // A content that came back keeps its latest entry.
+        let mut contents = HashSet::new();
+        updates.retain(|update| contents.insert(update.entry.content));
+        if let Some(name) = package
+            && updates.is_empty()
+            && query.snapshot.package_answers(name).is_none()
+        {
+            let names = query.snapshot.packages().iter();
+            return Err(Problem::unknown(
+                "package",
+                name,
+                names.map(|one| &*one.name),
+            ));
+        }
+        let entries: Vec<FeedEntry<'_>> = updates
+            .iter()
+            .map(|update| FeedEntry {
+                revision: update.entry.revision.to_string(),
+                before: update.before.to_string(),
+                content: update.entry.content.hex(),
+                content_before: update.content_before.hex(),
+                published: update.entry.committed,
+                changes: &update.changes,
+                counts: &update.counts,
+                total: update.total,
+            })
+            .collect();
+        let revision = query.snapshot.revision();
+        let latest = entries
+            .first()
+            .map_or(revision.modified, |one| one.published);
+        let feed = feed(
+            &origin.0,
+            pages,
+            revision.catalog.as_str(),
+            package,
+            latest,
+            &entries,
+        );
+        Ok(QueryResponse::Text {
+            bytes: feed.into(),
+            media_type: "application/atom+xml; charset=utf-8",
+        })
+    };
+    let mut response = answer(request, &["package"], work).await;
+    vary_by_host(response.headers_mut(), &options);
+    response
+}
+
+/// Reads the history and makes the response on a worker.
+async fn answer(
+    request: QueryRequest,
+    known: &'static [&'static str],
+    work: impl FnOnce(&ParsedQuery, &Reading) -> Result<QueryResponse, Problem> + Send + 'static,
+) -> Response {
+    let (query, context) = match request.parse(known) {
+        Ok(parsed) => parsed,
+        Err(problem) => return problem.into_response(),
+    };
+    let runtime = Handle::current();
+    let work = move |query: &ParsedQuery| work(query, &Reading::begin(runtime));
+    // Another revision with the same content changes the answer.
+    respond_dated(&SCANS, query, context, None, Box::new(work)).await
+}
+
+/// `history` begins with the served revision.
+fn record(entry: &HistoryEntry, history: &[HistoryEntry]) -> RevisionRecord {
+    let counts = &entry.counts;
+    RevisionRecord {
+        revision: entry.revision.to_string(),
+        source: image(&entry.source),
+        digest: entry.digest.to_string(),
+        content: entry.content.to_string(),
+        published: date(entry.committed),
+        packages: counts.packages,
+        channels: counts.channels,
+        entries: counts.entries,
+        bundles: counts.bundles,
+        quarantined: counts.quarantined,
+        changes: entry.changed,
+        served: history
+            .first()
+            .is_some_and(|first| first.revision == entry.revision),
+    }
+}
+
+/// A source that is an image reference.
+pub(super) fn image(source: &str) -> Option<String> {
+    let reference = source.parse::<Reference>().ok()?;
+    (reference.to_string() == source).then(|| source.to_owned())
+}
+
+/// The revision that a parameter names: a number, a digest or its first digits, or a date.
+/// `history` has the newest first; of several with a digest, it is that one.
+pub(crate) fn find<'a>(
+    parameter: &'static str,
+    text: &str,
+    history: &'a [HistoryEntry],
+) -> Result<&'a HistoryEntry, Problem> {
+    let unknown = "is no revision of this catalog";
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let numbered = || {
+        let mut history = history.iter();
+        history.find(|one| one.revision.to_string() == text)
+    };
+    let is_bare = text.len() >= DIGITS && is_hex(text);
+    let digits = text.strip_prefix("sha256:");
+    let digits = digits.or_else(|| is_bare.then_some(text));
+    let (found, absent) = if let Some(digits) = digits {
+        if digits.len() < DIGITS || !is_hex(digits) {
+            let detail = format!(
+                "{parameter} {:?} needs {DIGITS} digits of a digest or more",
+                cut(text)
+            );
+            return Err(Problem::invalid_parameter(parameter, detail));
+        }
+        let begins = |digest: &Digest| digest.hex().starts_with(digits);
+        let is_meant = |one: &&HistoryEntry| begins(&one.digest) || begins(&one.content);
+        // A long number may be either.
+        let number = if is_number { numbered() } else { None };
+        (number.or_else(|| history.iter().find(is_meant)), unknown)
+    } else if is_number {
+        (numbered(), unknown)
+    } else {
+        let time = moment(parameter, text)?;
+        let found = history.iter().find(|one| one.committed <= time);
+        (found, "is before the history of this catalog begins")
+    };
+    found.ok_or_else(|| {
+        let kept = match (history.last(), history.first()) {
+            (Some(oldest), Some(newest)) => format!(
+                "the history has {} revisions, from {} of {} to {} of {}",
+                history.len(),
+                oldest.revision,
+                date(oldest.committed),
+                newest.revision,
+                date(newest.committed)
+            ),
+            _ => "the history has no revision yet".to_owned(),
+        };
+        let detail = format!("{parameter} {:?} {absent}; {kept}", cut(text));
+        Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail)
+    })
+}
+
+/// Whether a text has only digits as those of a digest.
+fn is_hex(text: &str) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    text.bytes().all(is_digit)
+}
+
+/// The moment of a date: a day counts from its start for `from`, and to its end for
+/// `to`.
+pub(crate) fn moment(parameter: &'static str, text: &str) -> Result<SystemTime, Problem> {
+    let is_day = text.len() == 10;
+    let full = if is_day {
+        format!("{text}T00:00:00Z")
+    } else {
+        with_plus(text)
+    };
+    let time = full.parse::<Timestamp>().map_err(|_| {
+        let revisions = match parameter {
+            "since" => "",
+            _ => "the number of a revision, a digest or its first 6 digits, ",
+        };
+        let detail = format!(
+            "{parameter} is {revisions}a day such as 2026-01-31 or a time such as \
+             2026-01-31T08:00:00Z, not {:?}",
+            cut(text)
+        );
+        Problem::invalid_parameter(parameter, detail)
+    })?;
+    let time = SystemTime::from(time);
+    if time > SystemTime::now() {
+        let detail = format!("{parameter} {text} is in the future");
+        return Err(Problem::invalid_parameter(parameter, detail));
+    }
+    Ok(if is_day && parameter == "to" {
+        time + DAY
+    } else {
+        time
+    })
+}
+
+/// A time whose offset, such as `+02:00`, lost its sign: in a query, a plus that is not
+/// encoded means a space.
+fn with_plus(text: &str) -> String {
+    let sign = text.len().checked_sub("+02:00".len());
+    match sign.and_then(|sign| text.split_at_checked(sign)) {
+        Some((time, offset)) if time.contains('T') && offset.starts_with(' ') => {
+            format!("{time}+{}", offset.trim_start())
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn newest(history: &[HistoryEntry]) -> Result<&HistoryEntry, Problem> {
+    history.first().ok_or_else(|| {
+        let detail = "the history begins with the next update of this catalog";
+        Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail)
+    })
+}
+
+fn before<'a>(entry: &HistoryEntry, history: &'a [HistoryEntry]) -> Option<&'a HistoryEntry> {
+    history.iter().find(|one| one.revision < entry.revision)
+}
+
+/// The changes between two revisions, of one package or all.
+fn between(
+    snapshot: &Snapshot,
+    from: &HistoryEntry,
+    to: &HistoryEntry,
+    package: Option<&str>,
+) -> Result<Vec<Change>, Problem> {
+    let outline = |entry: &HistoryEntry| {
+        snapshot.history().outline(&entry.outline()).ok_or_else(|| {
+            let detail = format!(
+                "the outline of revision {} is not kept, or not fetched yet",
+                entry.revision
+            );
+            Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail)
+        })
+    };
+    let (before, after) = (outline(from)?, outline(to)?);
+    let mut found = changes(&before, &after);
+    if let Some(package) = package {
+        if !has(&before, package) && !has(&after, package) {
+            let names = before.packages.keys().chain(after.packages.keys());
+            return Err(Problem::unknown(
+                "package",
+                package,
+                names.map(String::as_str),
+            ));
+        }
+        found.retain(|change| change.package == package);
+    }
+    Ok(found)
+}
+
+fn has(outline: &Outline, package: &str) -> bool {
+    outline.packages.contains_key(package) || outline.quarantined.contains(package)
+}
+
+fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_images_are_named_as_sources() {
+        for source in [
+            "quay.io/operatorhubio/catalog:latest",
+            "localhost:5000/a/b@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        ] {
+            assert_eq!(image(source).as_deref(), Some(source));
+        }
+        for source in [
+            "file:/srv/catalog",
+            "file:/a",
+            "oci:/srv/layout:v1",
+            "oci-archive:/srv/a.tar",
+            "docker-archive:/srv/a.tar:v1",
+            "",
+        ] {
+            assert_eq!(image(source), None, "{source}");
+        }
+    }
+}

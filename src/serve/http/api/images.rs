@@ -1,0 +1,147 @@
+//! The images that a selection of the catalog needs, in the formats of mirroring
+//! tools.
+
+use axum::response::Response;
+
+use crate::answers::images::{Form, FormError};
+use crate::serve::http::api::problem::Problem;
+use crate::serve::http::api::request::{ParsedQuery, QueryRequest, SCANS};
+use crate::serve::http::api::response::QueryResponse;
+use fbc::image_list::ImageList;
+use fbc::select;
+use fbc::select::{
+    ChannelSelection, PackageSelection, Request, RequestError, Selection, VersionRange,
+};
+
+const PARAMETERS: &[&str] = &[
+    "package",
+    "channel",
+    "min",
+    "max",
+    "full",
+    "heads",
+    "dependencies",
+    "format",
+    "to",
+];
+
+/// The images of a selection.
+pub(super) async fn list(request: QueryRequest) -> Response {
+    let request = request.repeating(&["channel"]);
+    request.run(&SCANS, PARAMETERS, images).await
+}
+
+fn images(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
+    let form: Form = match query.parameters.get("format") {
+        None => Form::Json,
+        Some(text) => text.parse().map_err(|error| form_problem(&error))?,
+    };
+    let to = query.parameters.get("to");
+    if to.is_some() && form != Form::Mapping {
+        let detail = "to is where a mapping leads to; give format=mapping too, or leave it out";
+        return Err(Problem::invalid_parameter("to", detail));
+    }
+    let (request, packages) = request(query)?;
+    // Dependencies may be anywhere in the catalog.
+    let wanted: &[&str] = if request.dependencies { &[] } else { &packages };
+    let name = query.path("name");
+    let catalog = query.snapshot.selection_input(name, wanted);
+    let selected = select::select(&[catalog], &request)
+        .map_err(|error| Problem::invalid_parameter(parameter(&error), error.to_string()))?;
+    let list = ImageList::of([&selected]);
+    let bytes = form
+        .write(&list, to)
+        .map_err(|error| form_problem(&error))?;
+    Ok(QueryResponse::Text {
+        bytes: bytes.into(),
+        media_type: form.media_type(),
+    })
+}
+
+/// The selection that the parameters describe, and its packages.
+fn request(query: &ParsedQuery) -> Result<(Request, Vec<&str>), Problem> {
+    let parameters = &query.parameters;
+    let packages: Vec<&str> = (parameters.get("package").into_iter())
+        .flat_map(|packages| packages.split(','))
+        .map(str::trim)
+        .filter(|package| !package.is_empty())
+        .collect();
+    let channels: Vec<&str> = parameters.all("channel").collect();
+    for package in &packages {
+        let names = query.package(package)?.channels.iter();
+        let names: Vec<&str> = names.map(|(name, _)| &**name).collect();
+        if let Some(unknown) = channels.iter().find(|name| !names.contains(name)) {
+            return Err(Problem::unknown("channel", unknown, names));
+        }
+    }
+    let (min, max) = (parameters.get("min"), parameters.get("max"));
+    let narrow = !channels.is_empty() || min.is_some() || max.is_some();
+    if narrow && packages.len() != 1 {
+        let detail = "channel, min and max are for one package; give package with one name";
+        return Err(Problem::invalid_parameter("package", detail));
+    }
+    let range =
+        VersionRange::new(min.unwrap_or_default(), max.unwrap_or_default()).map_err(|error| {
+            Problem::invalid_parameter(range_parameter(&error, min), error.to_string())
+        })?;
+    let (full, heads) = (parameters.flag("full")?, parameters.flag("heads")?);
+    if full && heads {
+        let detail = "full and heads contradict each other; leave out one of them";
+        return Err(Problem::invalid_parameter("heads", detail));
+    }
+    let selections = packages.iter().map(|package| PackageSelection {
+        name: (*package).to_owned(),
+        channels: channels.iter().map(|name| channel(name)).collect(),
+        range: range.clone(),
+        default_channel: String::new(),
+    });
+    let selection = Selection {
+        from: vec![0],
+        // The default: everything of a whole catalog, the heads of named
+        // packages.
+        full: full || (packages.is_empty() && !heads),
+        packages: selections.collect(),
+    };
+    let request = Request {
+        selections: vec![selection],
+        dependencies: parameters.flag("dependencies")?,
+        any_default: true,
+    };
+    Ok((request, packages))
+}
+
+fn channel(name: &str) -> ChannelSelection {
+    ChannelSelection {
+        name: name.to_owned(),
+        range: VersionRange::default(),
+    }
+}
+
+fn range_parameter(error: &RequestError, min: Option<&str>) -> &'static str {
+    match error {
+        RequestError::Version { text, .. } if Some(text.as_str()) != min => "max",
+        _ => "min",
+    }
+}
+
+/// The parameter that most likely has to change.
+fn parameter(error: &select::SelectError) -> &'static str {
+    match error {
+        select::SelectError::Request(RequestError::FullAndRange(_)) => "full",
+        select::SelectError::Request(RequestError::ChannelTwice { .. })
+        | select::SelectError::DefaultDropped { .. }
+        | select::SelectError::DefaultUnknown { .. } => "channel",
+        select::SelectError::Channel { .. }
+        | select::SelectError::DefaultEmpty { .. }
+        | select::SelectError::NothingInRange { .. } => "min",
+        _ => "package",
+    }
+}
+
+fn form_problem(error: &FormError) -> Problem {
+    let parameter = match error {
+        FormError::Unknown(_) | FormError::SamePlace { .. } => "format",
+        FormError::NoDestination | FormError::Destination { .. } => "to",
+    };
+    Problem::invalid_parameter(parameter, error.to_string())
+}

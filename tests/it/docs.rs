@@ -291,7 +291,7 @@ fn every_kind_of_error_is_explained() {
 /// Each row names the tests that hold it.
 #[test]
 fn every_fault_is_held_by_tests_that_exist() {
-    let page = read(OPERATIONS);
+    let page = read("tests/it/FAULTS.md");
     let rows = section(&page, "Faults")
         .lines()
         .filter(|line| line.starts_with('|'));

@@ -1,4 +1,4 @@
-//! The facts of tests/it/web_pages/CASES.md, on real catalogs where they need one.
+//! The facts of `tests/it/web_pages/CASES.md`, on real catalogs where they need one.
 
 mod find;
 mod graph;

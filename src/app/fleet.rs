@@ -52,10 +52,10 @@ pub(super) async fn join(
     let owner = fleet::owner(store);
     let patience = if owner.is_some() { QUICK } else { PATIENCE };
     let checked = reach(patience, BOTH, || shared.check()).await;
-    let known = match (checked, owner) {
+    let owner = match (checked, owner) {
         (Ok(id), _) => {
             fleet::belong_to(store, Some(&id)).await?;
-            (id, true)
+            id
         }
         // What is stored is served meanwhile.
         (Err(error), Some(owner)) if error.is_temporary() => {
@@ -63,7 +63,7 @@ pub(super) async fn join(
                 %error, database = %settings.database, objects = %settings.objects.location,
                 "the fleet does not answer: serving what is stored here"
             );
-            (owner, false)
+            owner
         }
         (Err(error), _) => return Err(anyhow::Error::new(error).context(named(settings))),
     };
@@ -87,7 +87,7 @@ pub(super) async fn join(
         lost: 0,
         bucket_error: None,
     };
-    let replica = Replica::new(shared, store.clone(), status, known, retry_now.clone());
+    let replica = Replica::new(shared, store.clone(), status, owner, retry_now.clone());
     Ok(Coordinator::Fleet(replica))
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::FutureExt as _;
 use serde::Deserialize;
+use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
 use tokio_util::sync::CancellationToken;
 
@@ -184,7 +185,6 @@ async fn once(replica: &Replica, seen: &mut Seen) -> Result<Beat, FleetError> {
     let fleet = replica.fleet();
     if fleet.session().number().is_none() || fleet.session().number() != seen.session() {
         replica.lost_session();
-        replica.verify_database().await?;
         register(replica, seen).await?;
     }
     let (session, process) = seen.registered.ok_or(FleetError::Fenced)?;
@@ -203,8 +203,9 @@ async fn once(replica: &Replica, seen: &mut Seen) -> Result<Beat, FleetError> {
         return Err(FleetError::Refused(POOLER.to_owned()));
     }
     let of = beat.fleet.as_deref().ok_or(FleetError::NoFleet)?;
-    if fleet.expected().is_some_and(|expected| expected != of) {
-        replica.doubt_database();
+    if !fleet.session().expects(of) {
+        // The next connection is refused.
+        fleet.close().await;
         return Err(FleetError::OtherFleet);
     }
     let is_known = beat.live.iter().any(|one| Some(one.id) == seen.me);
@@ -298,26 +299,19 @@ async fn tell(
     let (tracks, unfit) = (numbers(&told.tracks), numbers(&told.unfit));
     let missing = told.missing.iter().map(|digest| digest.as_bytes().to_vec());
     let missing: Vec<Vec<u8>> = missing.collect();
-    let work = statements(move |connection| {
-        async move {
-            let statement = sqlx::query(
-                "UPDATE replicas SET tracks = $2, unfit = $3, missing = $4 WHERE id = $1",
-            );
-            let statement = statement.bind(me).bind(tracks).bind(unfit).bind(missing);
-            let done = statement.execute(connection).await;
-            let done = done.map_err(FleetError::sql("record this replica"))?;
-            // A database that lost the row is joined again.
-            (done.rows_affected() > 0)
-                .then_some(())
-                .ok_or(FleetError::Row("replicas"))
-        }
-        .boxed()
-    });
-    let done = replica.fleet().session().run_in(session, work).await;
-    if done.is_err() {
+    let statement =
+        sqlx::query("UPDATE replicas SET tracks = $2, unfit = $3, missing = $4 WHERE id = $1");
+    let statement = statement.bind(me).bind(tracks).bind(unfit).bind(missing);
+    let action = "record this replica";
+    let sessions = replica.fleet().session();
+    let changed = sessions.execute(Some(session), action, statement).await;
+    // A database that lost the row is joined again.
+    if changed.as_ref().map_or(true, |changed| *changed == 0) {
         seen.registered = None;
     }
-    done?;
+    if changed? == 0 {
+        return Err(FleetError::Row("replicas"));
+    }
     seen.told = Some(told);
     Ok(())
 }
@@ -462,39 +456,27 @@ async fn change_roles(
         .collect();
     to_unlock.extend(beat.held.iter().filter(|id| !wanted.contains(id)));
     if !to_unlock.is_empty() {
-        let work = statements(move |connection| {
-            async move {
-                let query = sqlx::query(
-                    "SELECT pg_advisory_unlock(2, id), pg_notify($2, '') FROM unnest($1::int[]) id",
-                );
-                let done = query
-                    .bind(to_unlock)
-                    .bind(CHANNEL)
-                    .execute(connection)
-                    .await;
-                done.map(drop).map_err(FleetError::sql("release catalogs"))
-            }
-            .boxed()
-        });
-        replica.fleet().session().run_in(session, work).await?;
+        let unlock = sqlx::query(
+            "SELECT pg_advisory_unlock(2, id), pg_notify($2, '') FROM unnest($1::int[]) id",
+        );
+        let unlock = unlock.bind(to_unlock).bind(CHANNEL);
+        let sessions = replica.fleet().session();
+        sessions
+            .execute(Some(session), "release catalogs", unlock)
+            .await?;
     }
     if to_lock.is_empty() {
         return Ok(());
     }
-    let work = statements(move |connection| {
-        async move {
-            let query = sqlx::query_as(
-                "SELECT id, not_before, pg_try_advisory_lock(2, id) FROM tracks
-                 WHERE id = ANY($1)",
-            );
-            let locked = query.bind(to_lock).fetch_all(connection).await;
-            locked.map_err(FleetError::sql("take catalogs"))
-        }
-        .boxed()
-    });
-    let asked: Vec<(i32, i64, bool)> = replica.fleet().session().run_in(session, work).await?;
-    let locked = asked.into_iter().filter(|(.., is_locked)| *is_locked);
-    let locked: BTreeMap<TrackId, i64> = locked.map(|(id, date, _)| (TrackId(id), date)).collect();
+    let lock = sqlx::query(
+        "SELECT id, not_before, pg_try_advisory_lock(2, id) FROM tracks WHERE id = ANY($1)",
+    );
+    let sessions = replica.fleet().session();
+    let asked = sessions.rows(Some(session), "take catalogs", lock.bind(to_lock));
+    let asked = asked.await?;
+    let locked = asked.iter().filter(|row| row.get(2));
+    let locked = locked.map(|row| (TrackId(row.get(0)), row.get(1)));
+    let locked: BTreeMap<TrackId, i64> = locked.collect();
     // After the lock: the holder before may have published since the beat.
     read(replica, session, locked.clone()).await?;
     for (state, id) in replica.tracks() {

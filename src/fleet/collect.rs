@@ -19,6 +19,7 @@ use crate::fleet::mark::PROBE;
 use crate::fleet::object::{OBJECTS, parse_key};
 use crate::fleet::session::{SessionNumber, statements};
 use crate::fleet::shared::Fleet;
+use crate::fleet::statements::{execute, rows};
 use crate::fleet::upload::PAUSE;
 use ::images::digest::Digest;
 
@@ -107,16 +108,11 @@ impl Fleet {
             // The next collection looks again.
             return Ok(removed);
         }
-        let work = statements(|connection| {
-            async move {
-                let statement = sqlx::query("UPDATE fleet SET listed = clock_timestamp()");
-                let done = statement.execute(connection).await;
-                done.map(drop)
-                    .map_err(FleetError::sql("record the collection"))
-            }
-            .boxed()
-        });
-        self.session().run(work).await?;
+        let statement = sqlx::query("UPDATE fleet SET listed = clock_timestamp()");
+        let session = self.session();
+        session
+            .execute(None, "record the collection", statement)
+            .await?;
         Ok(removed)
     }
 
@@ -158,27 +154,16 @@ impl Fleet {
             return Ok(None);
         };
         let session = self.session().number().ok_or(FleetError::Fenced)?;
-        let lock = statements(|connection| {
-            async move {
-                let query = sqlx::query_scalar("SELECT pg_try_advisory_lock(3, 2)");
-                let locked = query.fetch_one(connection).await;
-                locked.map_err(FleetError::sql("begin a collection"))
-            }
-            .boxed()
-        });
-        if !self.session().run_in(session, lock).await? {
+        let lock = sqlx::query("SELECT pg_try_advisory_lock(3, 2)");
+        let sessions = self.session();
+        let locked = sessions.rows(Some(session), "begin a collection", lock);
+        if !locked.await?.first().is_some_and(|row| row.get(0)) {
             return Ok(None);
         }
         let removed = self.remove_locked(session, named).await;
-        let unlock = statements(|connection| {
-            async move {
-                let query = sqlx::query("SELECT pg_advisory_unlock(3, 2)");
-                let done = query.execute(connection).await;
-                done.map(drop).map_err(FleetError::sql("end a collection"))
-            }
-            .boxed()
-        });
-        if self.session().run_in(session, unlock).await.is_err() {
+        let unlock = sqlx::query("SELECT pg_advisory_unlock(3, 2)");
+        let unlocked = sessions.execute(Some(session), "end a collection", unlock);
+        if unlocked.await.is_err() {
             // The lock ends with the session at the latest: others wait for it.
             self.close().await;
         }
@@ -199,14 +184,7 @@ impl Fleet {
         for (_, name) in named.iter().filter(|(digest, _)| unlisted.contains(digest)) {
             // The server may have ended the session of a process that was stopped: others
             // upload then.
-            let beat = statements(|connection| {
-                async move {
-                    let done = sqlx::query("SELECT 1").execute(connection).await;
-                    done.map(drop).map_err(FleetError::sql("keep the session"))
-                }
-                .boxed()
-            });
-            self.session().run_in(session, beat).await?;
+            self.session().keep(session).await?;
             self.bucket().delete(name).await?;
             removed += 1;
         }
@@ -233,8 +211,7 @@ async fn forget(connection: &mut PgConnection) -> Result<Option<String>, FleetEr
         return Ok(None);
     }
     for (action, statement) in STEPS {
-        let done = sqlx::query(statement).execute(&mut *transaction).await;
-        done.map_err(FleetError::sql(action))?;
+        execute(&mut transaction, action, sqlx::query(statement)).await?;
     }
     let query = "SELECT id, listed < clock_timestamp() - interval '1 day' FROM fleet";
     let found = sqlx::query_as(query)
@@ -257,8 +234,8 @@ async fn unlisted(
          WHERE NOT EXISTS (SELECT 1 FROM objects o WHERE o.digest = found.digest)
            AND NOT EXISTS (SELECT 1 FROM history h WHERE h.outline = found.digest)",
     );
-    let rows = query.bind(digests).fetch_all(connection).await;
-    let rows = rows.map_err(FleetError::sql("look for objects that nobody needs"))?;
+    let action = "look for objects that nobody needs";
+    let rows = rows(connection, action, query.bind(digests)).await?;
     let found = rows.iter().filter_map(|row| {
         let bytes: &[u8] = row.get(0);
         Some(Digest::from_bytes(bytes.try_into().ok()?))

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
@@ -56,9 +55,8 @@ struct Inner {
     to_restore: watch::Sender<(Vec<Digest>, Vec<i32>)>,
     /// The row of this replica.
     me: watch::Sender<Option<i32>>,
-    /// The fleet of the data folder, and whether the database is known to be of it.
+    /// The fleet of the data folder.
     owner: String,
-    is_database_known: AtomicBool,
     /// Makes failing catalogs of this replica retry at once.
     retry_now: watch::Sender<()>,
 }
@@ -116,13 +114,12 @@ impl Coordinator {
 }
 
 impl Replica {
-    /// A place in a fleet, which `keep_place` takes. `owner` is the fleet of the data folder;
-    /// `is_known` says that the database is of it.
+    /// A place in a fleet, which `keep_place` takes. `owner` is the fleet of the data folder.
     pub fn new(
         fleet: Fleet,
         store: Store,
         status: FleetStatus,
-        (owner, is_known): (String, bool),
+        owner: String,
         retry_now: watch::Sender<()>,
     ) -> Self {
         // Should the database become another fleet's.
@@ -137,7 +134,6 @@ impl Replica {
             to_restore: watch::Sender::default(),
             me: watch::Sender::new(None),
             owner,
-            is_database_known: AtomicBool::new(is_known),
             retry_now,
         }))
     }
@@ -214,21 +210,8 @@ impl Replica {
             .collect()
     }
 
-    /// Fails while it is not known that the database is of the fleet of the data folder.
-    pub(super) async fn verify_database(&self) -> Result<(), FleetError> {
-        if self.0.is_database_known.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        if self.0.fleet.check_database().await? != self.0.owner {
-            return Err(FleetError::OtherFleet);
-        }
-        self.0.is_database_known.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Checks whether the bucket is of the fleet, once the database is known to be.
+    /// Checks whether the bucket is of the fleet.
     pub(super) async fn verify_bucket(&self) -> Result<(), FleetError> {
-        self.verify_database().await?;
         let checked = if self.0.fleet.owns_bucket() {
             self.0.fleet.keep_bucket(&self.0.owner).await
         } else {
@@ -245,11 +228,6 @@ impl Replica {
             is_new
         });
         checked
-    }
-
-    /// Records that another fleet's database has answered: the next answer is checked.
-    pub(super) fn doubt_database(&self) {
-        self.0.is_database_known.store(false, Ordering::Relaxed);
     }
 
     /// The largest number of a revision here.

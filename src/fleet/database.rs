@@ -1,44 +1,26 @@
 //! Prepares the database and the bucket of a fleet, and refuses those of others.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use sqlx::SqlStr;
 use sqlx::error::DatabaseError;
-use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
+use sqlx::migrate::MigrateError;
+use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::{Executor as _, Row as _};
 
 use crate::fleet::error::{CONNECT as CONNECTING, FleetError};
-use crate::fleet::session::{check_version, statements};
+use crate::fleet::session::statements;
 use crate::fleet::settings::Settings;
 use crate::fleet::shared::Fleet;
+use crate::fleet::tables::{
+    check_rights, check_tables, check_version, earlier_tables, migrator, others_tables,
+    refuse_newer,
+};
 
 /// The longest time of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Version, description and text of each file in `migrations/postgres`. A published
-/// file never changes.
-const MIGRATIONS: [(i64, &str, &str); 1] = [(
-    1,
-    "fleet",
-    include_str!("../../migrations/postgres/0001_fleet.sql"),
-)];
 /// A change of a table that waits for others keeps the beats of all replicas waiting.
 const PATIENT: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '10s'";
-/// The tables that replicas change, and the rights for that.
-const TABLES: [&str; 6] = [
-    "fleet",
-    "generations",
-    "history",
-    "objects",
-    "replicas",
-    "tracks",
-];
-const SEQUENCES: [&str; 1] = ["generation_numbers"];
-const SEQUENCE_RIGHTS: [&str; 3] = ["SELECT", "UPDATE", "USAGE"];
-const RIGHTS: [&str; 4] = ["SELECT", "INSERT", "UPDATE", "DELETE"];
-
 impl Fleet {
     /// Checks that the database has this version's tables, and that the bucket is of
     /// the same fleet: the first one writes its mark. Returns the name of the fleet.
@@ -79,81 +61,6 @@ impl Fleet {
         let work = statements(|connection| check_rights(connection).boxed());
         self.session().run(work).await
     }
-}
-
-async fn check_tables(connection: &mut PgConnection) -> Result<String, FleetError> {
-    let action = "look for the tables";
-    let query = sqlx::query(
-        "SELECT to_regclass('_sqlx_migrations') IS NOT NULL
-           AND to_regclass('fleet') IS NOT NULL AND to_regclass('generations') IS NOT NULL,
-           to_regclass('leases') IS NOT NULL",
-    );
-    let found = query.fetch_one(&mut *connection).await;
-    let found = found.map_err(FleetError::sql(action))?;
-    if !found.get::<bool, _>(0) {
-        return Err(FleetError::Refused(
-            "the database has no tables of almanac: run `almanac migrate` with the same \
-             configuration"
-                .into(),
-        ));
-    }
-    if found.get(1) {
-        return Err(earlier_tables());
-    }
-    let rows = sqlx::query("SELECT version, checksum FROM _sqlx_migrations WHERE success");
-    let rows = rows.fetch_all(&mut *connection).await;
-    let rows = rows.map_err(FleetError::sql("look up the migrations"))?;
-    for migration in migrator().iter() {
-        let mut rows = rows.iter();
-        match rows.find(|row| row.get::<i64, _>(0) == migration.version) {
-            None => {
-                return Err(FleetError::Refused(
-                    "the database is of an older version of almanac: run `almanac migrate`".into(),
-                ));
-            }
-            Some(row) if row.get::<&[u8], _>(1) != &*migration.checksum => {
-                return Err(others_tables());
-            }
-            Some(_) => {}
-        }
-    }
-    let row = sqlx::query("SELECT id, needs FROM fleet");
-    let row = row.fetch_optional(connection).await;
-    let row = row.map_err(FleetError::sql("look up the fleet"))?;
-    let row = row.ok_or(FleetError::NoFleet)?;
-    refuse_newer(row.get("needs"))?;
-    Ok(row.get("id"))
-}
-
-async fn check_rights(connection: &mut PgConnection) -> Result<(), FleetError> {
-    let query = sqlx::query(
-        "SELECT current_setting('transaction_read_only') = 'on',
-           ARRAY(SELECT p || ' on ' || string_agg(t, ', ' ORDER BY t)
-             FROM unnest($1::text[]) t, unnest($2::text[]) p
-             WHERE NOT has_table_privilege(t, p) GROUP BY p ORDER BY p),
-           ARRAY(SELECT p || ' on ' || string_agg(s, ', ' ORDER BY s)
-             FROM unnest($3::text[]) s, unnest($4::text[]) p
-             WHERE NOT has_sequence_privilege(s, p) GROUP BY p ORDER BY p)",
-    );
-    let query = query.bind(&TABLES[..]).bind(&RIGHTS[..]);
-    let query = query.bind(&SEQUENCES[..]).bind(&SEQUENCE_RIGHTS[..]);
-    let row = query.fetch_one(connection).await;
-    let row = row.map_err(FleetError::sql("look up the rights"))?;
-    if row.get(0) {
-        return Err(FleetError::Refused(
-            "the database takes no changes: name the primary in database, not a copy of it".into(),
-        ));
-    }
-    let mut missing: Vec<String> = row.get(1);
-    missing.append(&mut row.get(2));
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(FleetError::Refused(format!(
-        "let the owner of the tables grant SELECT, INSERT, UPDATE and DELETE on all tables, and \
-         USAGE, SELECT and UPDATE on all sequences, to the user of the database, who lacks {}",
-        missing.join("; ")
-    )))
 }
 
 /// What a migration has done.
@@ -262,64 +169,4 @@ async fn run(pool: &PgPool) -> Result<Migrated, FleetError> {
         _ if before == 0 => Migrated::Made,
         _ => Migrated::Changed,
     })
-}
-
-fn refuse_newer(needs: i64) -> Result<(), FleetError> {
-    if MIGRATIONS.iter().any(|(version, ..)| *version >= needs) {
-        return Ok(());
-    }
-    Err(FleetError::Refused(
-        "the database is of a newer version of almanac, which has changed what this one reads: run \
-         that version"
-            .into(),
-    ))
-}
-
-/// A fleet of the design with leases, whose rows are not carried over.
-fn earlier_tables() -> FleetError {
-    FleetError::Refused(
-        "the database is of an earlier version of almanac, whose fleets are made differently: \
-         export with that version, then name a new database and a new prefix of the bucket, run \
-         `almanac migrate`, and import"
-            .into(),
-    )
-}
-
-fn others_tables() -> FleetError {
-    FleetError::Refused(
-        "the tables of the database are another program's: give almanac a database of its own"
-            .into(),
-    )
-}
-
-fn migrator() -> Migrator {
-    let migrations = MIGRATIONS.map(|(version, description, sql)| {
-        Migration::new(
-            version,
-            Cow::Borrowed(description),
-            MigrationType::Simple,
-            SqlStr::from_static(sql),
-            false,
-        )
-    });
-    let mut migrator = Migrator::with_migrations(migrations.into());
-    migrator.set_ignore_missing(true);
-    migrator
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_migration_in_the_folder_is_compiled_in() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/postgres");
-        let files = std::fs::read_dir(folder).unwrap();
-        let files = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut files: Vec<String> = files.collect();
-        files.sort();
-        let names =
-            MIGRATIONS.map(|(version, description, _)| format!("{version:04}_{description}.sql"));
-        assert_eq!(files, names);
-    }
 }

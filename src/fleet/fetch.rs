@@ -139,21 +139,18 @@ impl Reader {
 
     /// The objects of a generation.
     async fn objects(&self, number: GenerationNumber) -> Result<Vec<Arc<Object>>, FleetError> {
-        let work = statements(move |connection| {
-            async move {
-                let query = sqlx::query(
-                    "SELECT name, digest, size, coding FROM objects WHERE generation = $1
-                     LIMIT $2",
-                );
-                // No generation has more, but a forged one.
-                let most = i64::try_from(MAX_FILES + Image::MAX_PARTS).unwrap_or(i64::MAX);
-                let rows = query.bind(number.0).bind(most).fetch_all(connection).await;
-                let rows = rows.map_err(FleetError::sql("list objects"))?;
-                rows.iter().map(|row| object(row).map(Arc::new)).collect()
-            }
-            .boxed()
-        });
-        self.fleet.session().run(work).await
+        let query = sqlx::query(
+            "SELECT name, digest, size, coding FROM objects WHERE generation = $1 LIMIT $2",
+        );
+        // No generation has more, but a forged one.
+        let most = i64::try_from(MAX_FILES + Image::MAX_PARTS).unwrap_or(i64::MAX);
+        let query = query.bind(number.0).bind(most);
+        let rows = self
+            .fleet
+            .session()
+            .rows(None, "list objects", query)
+            .await?;
+        rows.iter().map(|row| object(row).map(Arc::new)).collect()
     }
 
     async fn fetch_files(

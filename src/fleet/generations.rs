@@ -12,6 +12,7 @@ use crate::fleet::numbers::{GenerationNumber, TrackId, numbers};
 use crate::fleet::object::{OUTLINE, Object};
 use crate::fleet::session::{CHANNEL, SessionNumber, statements};
 use crate::fleet::shared::Fleet;
+use crate::fleet::statements::{execute, rows};
 use crate::name::CatalogName;
 use crate::store::{Image, PastRevision, RevisionId, StoreError};
 
@@ -88,25 +89,18 @@ impl Fleet {
 
     /// The newest generation of each catalog, whichever track it is of.
     pub async fn served(&self) -> Result<Vec<(CatalogName, Generation)>, FleetError> {
-        let work = statements(|connection| {
-            async move {
-                let query = sqlx::query(
-                    "SELECT DISTINCT ON (t.catalog) t.catalog, g.*,
-                       extract(epoch FROM clock_timestamp() - g.resolved)::float8 AS age
-                     FROM tracks t JOIN generations g ON g.number = t.newest
-                     ORDER BY t.catalog, g.number DESC",
-                );
-                let rows = query.fetch_all(connection).await;
-                let rows = rows.map_err(FleetError::sql("list generations"))?;
-                let named = rows.iter().filter_map(|row| {
-                    let name: CatalogName = row.get::<&str, _>("catalog").parse().ok()?;
-                    Some(generation(row).map(|generation| (name, generation)))
-                });
-                named.collect()
-            }
-            .boxed()
+        let query = sqlx::query(
+            "SELECT DISTINCT ON (t.catalog) t.catalog, g.*,
+               extract(epoch FROM clock_timestamp() - g.resolved)::float8 AS age
+             FROM tracks t JOIN generations g ON g.number = t.newest
+             ORDER BY t.catalog, g.number DESC",
+        );
+        let rows = self.session().rows(None, "list generations", query).await?;
+        let named = rows.iter().filter_map(|row| {
+            let name: CatalogName = row.get::<&str, _>("catalog").parse().ok()?;
+            Some(generation(row).map(|generation| (name, generation)))
         });
-        self.session().run(work).await
+        named.collect()
     }
 
     /// Publishes revisions, all or none, in a session that holds the locks of their tracks.
@@ -146,18 +140,13 @@ impl Fleet {
         track: TrackId,
         revision: RevisionId,
     ) -> Result<(), FleetError> {
-        let work = statements(move |connection| {
-            async move {
-                let statement = sqlx::query(
-                    "UPDATE generations SET unnotified = false WHERE track = $1 AND revision = $2",
-                );
-                let statement = statement.bind(track.0).bind(revision.number());
-                let done = statement.execute(connection).await;
-                done.map(drop).map_err(FleetError::sql("record an event"))
-            }
-            .boxed()
-        });
-        self.session().run(work).await
+        let statement = sqlx::query(
+            "UPDATE generations SET unnotified = false WHERE track = $1 AND revision = $2",
+        );
+        let statement = statement.bind(track.0).bind(revision.number());
+        let session = self.session();
+        session.execute(None, "record an event", statement).await?;
+        Ok(())
     }
 
     /// Asks all replicas to retry at once what fails.
@@ -176,8 +165,9 @@ pub(super) async fn pass_number(
     let statement = sqlx::query(
         "SELECT setval('generation_numbers', $1) FROM generation_numbers WHERE last_value <= $1",
     );
-    let done = statement.bind(last.number()).execute(connection).await;
-    done.map(drop).map_err(FleetError::sql("number a revision"))
+    let statement = statement.bind(last.number());
+    execute(connection, "number a revision", statement).await?;
+    Ok(())
 }
 
 /// The newest generations of some tracks.
@@ -189,8 +179,8 @@ pub(super) async fn newest(
         "SELECT g.*, extract(epoch FROM clock_timestamp() - g.resolved)::float8 AS age
          FROM tracks t JOIN generations g ON g.number = t.newest WHERE t.id = ANY($1)",
     );
-    let rows = query.bind(numbers(&tracks)).fetch_all(connection).await;
-    let rows = rows.map_err(FleetError::sql("list generations"))?;
+    let query = query.bind(numbers(&tracks));
+    let rows = rows(connection, "list generations", query).await?;
     // One that cannot be used keeps no other catalog back: it counts as none, so that the
     // holder publishes another.
     let usable = rows.iter().filter_map(|row| {
@@ -240,7 +230,6 @@ async fn insert(
     connection: &mut PgConnection,
     publication: Publication,
 ) -> Result<GenerationNumber, FleetError> {
-    let action = "publish a revision";
     let Publication {
         track,
         catalog,
@@ -276,17 +265,15 @@ async fn insert(
            CASE WHEN $6 IS NULL THEN (SELECT image_revision FROM before) ELSE $1 END,
            clock_timestamp() - $7::float8 * interval '1 second', true",
     );
-    let done = statement
+    let statement = statement
         .bind(revision.number())
         .bind(track.0)
-        .bind(catalog.as_str())
+        .bind(catalog.to_string())
         .bind(content)
-        .bind(&published)
+        .bind(published.clone())
         .bind(image)
-        .bind(resolved.map(|age| age.as_secs_f64()))
-        .execute(&mut *connection)
-        .await;
-    done.map_err(FleetError::sql(action))?;
+        .bind(resolved.map(|age| age.as_secs_f64()));
+    execute(connection, "publish a revision", statement).await?;
     let outline = files.iter().find(|file| file.name == OUTLINE).cloned();
     insert_objects(connection, revision.number(), &files).await?;
     match parts {
@@ -346,16 +333,10 @@ async fn set_newest(
 ) -> Result<(), FleetError> {
     let statement =
         sqlx::query("UPDATE tracks SET newest = $2 WHERE id = $1 AND coalesce(newest, 0) < $2");
-    let done = statement
-        .bind(track.0)
-        .bind(number)
-        .execute(connection)
-        .await;
-    let done = done.map_err(FleetError::sql("publish a generation"))?;
-    if done.rows_affected() == 1 {
-        Ok(())
-    } else {
-        Err(FleetError::Row("tracks"))
+    let statement = statement.bind(track.0).bind(number);
+    match execute(connection, "publish a generation", statement).await? {
+        1 => Ok(()),
+        _ => Err(FleetError::Row("tracks")),
     }
 }
 
@@ -371,15 +352,14 @@ async fn insert_objects(
     let names: Vec<String> = objects.iter().map(|one| one.name.clone()).collect();
     let digests = objects.iter().map(|one| one.digest.as_bytes().to_vec());
     let codings = objects.iter().map(|one| one.coding.as_str().to_owned());
-    let done = statement
+    let statement = statement
         .bind(generation)
         .bind(names)
         .bind(digests.collect::<Vec<_>>())
         .bind(objects.iter().map(|one| one.size).collect::<Vec<_>>())
-        .bind(codings.collect::<Vec<_>>())
-        .execute(connection)
-        .await;
-    done.map(drop).map_err(FleetError::sql("record objects"))
+        .bind(codings.collect::<Vec<_>>());
+    execute(connection, "record objects", statement).await?;
+    Ok(())
 }
 
 /// Copies the list of files from the newest generation of a track, or that of `parts`.
@@ -400,8 +380,8 @@ async fn copy_objects(
         .bind(track.0)
         .bind(PARTS)
         .bind(parts);
-    let done = statement.execute(connection).await;
-    done.map(drop).map_err(FleetError::sql("record objects"))
+    execute(connection, "record objects", statement).await?;
+    Ok(())
 }
 
 /// Adds revisions of a catalog to the history, each with what is kept of it.
@@ -423,26 +403,22 @@ async fn insert_history(
         sizes.push(outline.as_ref().map(|one| one.size));
         outlines.push(outline.map(|one| one.digest.as_bytes().to_vec()));
     }
-    let done = statement
-        .bind(catalog.as_str())
+    let statement = statement
+        .bind(catalog.to_string())
         .bind(numbers)
         .bind(published)
         .bind(outlines)
-        .bind(sizes)
-        .execute(connection)
-        .await;
-    done.map(drop)
-        .map_err(FleetError::sql("record the history"))
+        .bind(sizes);
+    execute(connection, "record the history", statement).await?;
+    Ok(())
 }
 
 /// Only a hint that saves the wait for the next beat.
-async fn notify(connection: &mut PgConnection, text: &str) -> Result<(), FleetError> {
-    let query = sqlx::query("SELECT pg_notify($1, $2)")
-        .bind(CHANNEL)
-        .bind(text);
-    let done = query.execute(connection).await;
-    done.map(drop)
-        .map_err(FleetError::sql("notify the replicas"))
+async fn notify(connection: &mut PgConnection, text: &'static str) -> Result<(), FleetError> {
+    let statement = sqlx::query("SELECT pg_notify($1, $2)");
+    let statement = statement.bind(CHANNEL).bind(text);
+    execute(connection, "notify the replicas", statement).await?;
+    Ok(())
 }
 
 /// The generation of a row, which may be forged.

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
 use crate::fleet::error::FleetError;
 use crate::fleet::fetch::Reader;
 use crate::fleet::object::{Coding, OUTLINE, Object};
-use crate::fleet::session::statements;
 use crate::fleet::upload::blocking;
 use crate::name::CatalogName;
 use crate::store::{PastRevision, RevisionId, Store};
@@ -38,26 +36,20 @@ impl Reader {
         let missing = store.without_outline(catalog).await?;
         let missing: Vec<i64> = missing.iter().map(|id| id.number()).collect();
         let (name, most) = (catalog.to_string(), i64::try_from(most).unwrap_or(i64::MAX));
-        let work = statements(move |connection| {
-            async move {
-                let query = sqlx::query(
-                    "SELECT revision, published, outline, size FROM history
-                     WHERE catalog = $1 AND revision < $3 AND (revision > $2 OR revision = ANY($5))
-                     ORDER BY revision DESC LIMIT $4",
-                );
-                let query = query
-                    .bind(name)
-                    .bind(newest)
-                    .bind(before.number())
-                    .bind(most)
-                    .bind(missing);
-                let rows = query.fetch_all(connection).await;
-                let rows = rows.map_err(FleetError::sql("read the history"))?;
-                Ok(rows.iter().filter_map(entry).collect::<Vec<_>>())
-            }
-            .boxed()
-        });
-        let entries = self.fleet.session().run(work).await?;
+        let query = sqlx::query(
+            "SELECT revision, published, outline, size FROM history
+             WHERE catalog = $1 AND revision < $3 AND (revision > $2 OR revision = ANY($5))
+             ORDER BY revision DESC LIMIT $4",
+        );
+        let query = query
+            .bind(name)
+            .bind(newest)
+            .bind(before.number())
+            .bind(most)
+            .bind(missing);
+        let session = self.fleet.session();
+        let rows = session.rows(None, "read the history", query).await?;
+        let entries: Vec<Entry> = rows.iter().filter_map(entry).collect();
         if let Err(error) = self.fetch_outlines(store, &entries).await {
             tracing::warn!(%error, "the history lacks outlines, which are fetched again later");
         }

@@ -2,10 +2,9 @@
 //! the bucket in turn, so that an empty place is not taken for it.
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
+use sqlx::Row as _;
 
 use crate::fleet::error::FleetError;
-use crate::fleet::session::statements;
 use crate::fleet::shared::Fleet;
 
 /// The object that names the fleet of a bucket.
@@ -139,19 +138,16 @@ impl Fleet {
     /// Records the place of the bucket: of a new fleet, or of one whose bucket was moved.
     async fn record_place(&self, is_new: bool) -> Result<(), FleetError> {
         let own = self.bucket().location().place();
-        let work = statements(move |connection| {
-            async move {
-                let statement = if is_new {
-                    "UPDATE fleet SET bucket = $1 WHERE bucket IS NULL"
-                } else {
-                    "UPDATE fleet SET bucket = $1 WHERE bucket IS DISTINCT FROM $1"
-                };
-                let done = sqlx::query(statement).bind(own).execute(connection).await;
-                done.map(drop).map_err(FleetError::sql("record the bucket"))
-            }
-            .boxed()
-        });
-        self.session().run(work).await?;
+        let statement = if is_new {
+            "UPDATE fleet SET bucket = $1 WHERE bucket IS NULL"
+        } else {
+            "UPDATE fleet SET bucket = $1 WHERE bucket IS DISTINCT FROM $1"
+        };
+        let statement = sqlx::query(statement).bind(own);
+        let session = self.session();
+        session
+            .execute(None, "record the bucket", statement)
+            .await?;
         match self.place().await? {
             Some(place) if place != self.bucket().location().place() => Err(self.no_mark(&place)),
             _ => Ok(()),
@@ -160,16 +156,14 @@ impl Fleet {
 
     /// Where the bucket of the fleet is.
     async fn place(&self) -> Result<Option<String>, FleetError> {
-        let work = statements(|connection| {
-            async move {
-                let place = sqlx::query_scalar("SELECT bucket FROM fleet");
-                let place = place.fetch_optional(connection).await;
-                let place = place.map_err(FleetError::sql("look up the bucket"))?;
-                place.ok_or(FleetError::NoFleet)
-            }
-            .boxed()
-        });
-        self.session().run(work).await
+        let query = sqlx::query("SELECT bucket FROM fleet");
+        let rows = self
+            .session()
+            .rows(None, "look up the bucket", query)
+            .await?;
+        rows.first()
+            .map(|row| row.get(0))
+            .ok_or(FleetError::NoFleet)
     }
 
     fn no_mark(&self, place: &str) -> FleetError {

@@ -39,6 +39,8 @@ mod restore;
 mod session;
 mod settings;
 mod shared;
+mod statements;
+mod tables;
 mod track_state;
 mod upkeep;
 mod upload;

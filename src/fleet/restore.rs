@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use sqlx::Row as _;
-use sqlx::postgres::PgConnection;
 use tokio_util::sync::CancellationToken;
 
 use crate::fleet::coordinator::Replica;
@@ -13,7 +11,7 @@ use crate::fleet::error::FleetError;
 use crate::fleet::fetch::object;
 use crate::fleet::object::{Coding, OUTLINE, Object};
 use crate::fleet::ranking::rank;
-use crate::fleet::session::statements;
+use crate::fleet::session::Session;
 use crate::fleet::upload::{Upload, blocking, file, part, upload};
 use crate::store::{Published, RevisionId, Store};
 use ::images::digest::Digest;
@@ -79,8 +77,7 @@ async fn upload_again(replica: &Replica, digest: Digest) -> Result<(), FleetErro
     if !replica.fleet().owns_bucket() {
         return Ok(());
     }
-    let work = statements(move |connection| places(connection, digest).boxed());
-    for place in replica.fleet().session().run(work).await? {
+    for place in places(replica.fleet().session(), digest).await? {
         let store = replica.store().clone();
         // What is not here, another replica has.
         let Ok(Some(found)) = blocking(move || Ok(find(&store, &place))).await else {
@@ -96,7 +93,7 @@ async fn upload_again(replica: &Replica, digest: Digest) -> Result<(), FleetErro
 }
 
 /// The generations and revisions of the history that have an object.
-async fn places(connection: &mut PgConnection, digest: Digest) -> Result<Vec<Place>, FleetError> {
+async fn places(session: &Session, digest: Digest) -> Result<Vec<Place>, FleetError> {
     let query = sqlx::query(
         "(SELECT o.name, o.digest, o.size, o.coding, g.revision, g.published
           FROM objects o JOIN generations g ON g.number = o.generation
@@ -106,8 +103,7 @@ async fn places(connection: &mut PgConnection, digest: Digest) -> Result<Vec<Pla
           WHERE outline = $1 LIMIT 10)",
     );
     let query = query.bind(digest.as_bytes().to_vec()).bind(OUTLINE);
-    let rows = query.fetch_all(connection).await;
-    let rows = rows.map_err(FleetError::sql("look for a lost object"))?;
+    let rows = session.rows(None, "look for a lost object", query).await?;
     let place = |row: &sqlx::postgres::PgRow| {
         Ok(Place {
             object: object(row)?,

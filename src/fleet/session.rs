@@ -5,7 +5,7 @@
 //! The server ends a session after [`LIFE`] without a statement. So a replica that is stopped,
 //! hangs or is cut off loses its locks, though its connection may look alive.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -15,13 +15,12 @@ use tokio::sync::{Mutex, watch};
 
 use crate::fleet::error::{CONNECT, FleetError};
 use crate::fleet::settings::Settings;
+use crate::fleet::tables::{check_rights, check_tables, check_version};
 
 /// Notifications of changes.
 pub(super) const CHANNEL: &str = "almanac";
 /// The content of one that asks for retries.
 pub(super) const RETRY: &str = "retry";
-/// The oldest version of the server, which has `idle_session_timeout`.
-const OLDEST: i32 = 140_000;
 /// The longest time between two statements of a session, as the server has it.
 const LIFE: &str = "6s";
 /// Whoever waits for a locked row sees what was committed meanwhile, whatever the isolation
@@ -70,6 +69,8 @@ struct Inner {
     /// Its holder runs statements. Without a connection, the next one connects.
     live: Mutex<Option<Live>>,
     number: watch::Sender<Option<SessionNumber>>,
+    /// The fleet that the database has to be of, once that is known.
+    fleet: OnceLock<String>,
 }
 
 struct Live {
@@ -84,7 +85,19 @@ impl Session {
             settings: settings.clone(),
             live: Mutex::new(None),
             number: watch::Sender::new(None),
+            fleet: OnceLock::new(),
         }))
+    }
+
+    /// Connects from now on only to the database of this fleet, which may be replaced by another's.
+    pub(super) fn expect(&self, fleet: &str) {
+        // The first one stays: a process knows one fleet.
+        let _ = self.0.fleet.set(fleet.to_owned());
+    }
+
+    /// Whether a database of this fleet may be used.
+    pub(super) fn expects(&self, fleet: &str) -> bool {
+        self.0.fleet.get().is_none_or(|expected| expected == fleet)
     }
 
     /// The session, once it is connected.
@@ -108,6 +121,21 @@ impl Session {
             + 'static,
     {
         self.run_for(LONGEST, None, work).await
+    }
+
+    /// The same, in the session with this number only if there is one.
+    pub(super) async fn run_alone<T, W>(
+        &self,
+        number: Option<SessionNumber>,
+        work: W,
+    ) -> Result<T, FleetError>
+    where
+        T: Send + 'static,
+        W: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, FleetError>>
+            + Send
+            + 'static,
+    {
+        self.run_for(LONGEST, number, work).await
     }
 
     /// The same, in the session with this number only.
@@ -197,8 +225,24 @@ impl Session {
         };
         let connected = tokio::time::timeout(CONNECTING, connecting).await;
         let connected = connected.map_err(|_| late)?;
-        let (connection, row) = connected.map_err(FleetError::sql(CONNECT))?;
+        let (mut connection, row) = connected.map_err(FleetError::sql(CONNECT))?;
         check_server(&row)?;
+        if self.0.fleet.get().is_some() {
+            // Before anything is written.
+            let checking = async {
+                let found = check_tables(&mut connection).await?;
+                check_rights(&mut connection).await?;
+                Ok(found)
+            };
+            let late = FleetError::NoAnswer {
+                of: "the database",
+                after: LONGEST,
+            };
+            let found = tokio::time::timeout(LONGEST, checking).await;
+            if !self.expects(&found.unwrap_or(Err(late))?) {
+                return Err(FleetError::OtherFleet);
+            }
+        }
         let mut number = SessionNumber(0);
         self.0.number.send_modify(|now| {
             number = SessionNumber(fastrand::u64(..));
@@ -232,30 +276,6 @@ fn check_server(row: &PgRow) -> Result<(), FleetError> {
     }
 }
 
-/// Refuses a server without `idle_session_timeout`. The version is shown as given.
-pub(super) fn check_version(version: i32, shown: &str) -> Result<(), FleetError> {
-    if version >= OLDEST {
-        return Ok(());
-    }
-    Err(FleetError::Refused(format!(
-        "the database is PostgreSQL {shown}: a fleet needs PostgreSQL 14 or later, which ends the \
-         sessions of replicas that hang"
-    )))
-}
-
 /// The advice for a pooler, which gives each transaction another session.
 pub(super) const POOLER: &str = "the session with the database does not keep its settings, as \
     behind a pooler: name the address of PostgreSQL itself in database";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_before_version_14_is_refused() {
-        assert!(check_version(140_000, "14.0").is_ok());
-        let refused = check_version(130_014, "13.14").unwrap_err().to_string();
-        assert!(refused.contains("PostgreSQL 13.14"), "{refused}");
-        assert!(refused.contains("14 or later"), "{refused}");
-    }
-}

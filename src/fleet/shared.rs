@@ -1,7 +1,7 @@
 //! What the replicas of a fleet share: the database and the bucket.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{RwLock, Semaphore};
 
@@ -18,8 +18,6 @@ struct Inner {
     session: Session,
     bucket: Bucket,
     name: String,
-    /// The fleet that the database has to be of, if that is known.
-    expected: OnceLock<String>,
     /// Whether the bucket is known to be the fleet's.
     owns_bucket: AtomicBool,
     /// Read by uploads, written by removals: the session of both is the same.
@@ -42,22 +40,10 @@ impl Fleet {
             session: Session::new(settings),
             bucket: Bucket::new(&settings.objects).map_err(FleetError::Refused)?,
             name: settings.name.clone(),
-            expected: OnceLock::new(),
             owns_bucket: AtomicBool::new(false),
             uploads: Arc::default(),
             lookups: Arc::new(Semaphore::new(LOOKUPS)),
         })))
-    }
-
-    /// Takes part in no other fleet from now on, should the database become another's.
-    pub fn expect(&self, id: &str) {
-        // The first one stays: a start knows one fleet.
-        let _ = self.0.expected.set(id.to_owned());
-    }
-
-    /// The fleet that the database has to be of, if that is known.
-    pub(super) fn expected(&self) -> Option<&str> {
-        self.0.expected.get().map(String::as_str)
     }
 
     /// Whether the bucket was found to be the fleet's. Until then, what it lacks is not lost,
@@ -77,6 +63,11 @@ impl Fleet {
     /// Ends the session.
     pub async fn close(&self) {
         self.0.session.close().await;
+    }
+
+    /// Takes part in no other fleet from now on, should the database become another's.
+    pub fn expect(&self, id: &str) {
+        self.0.session.expect(id);
     }
 
     pub(super) fn session(&self) -> &Session {

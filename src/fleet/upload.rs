@@ -82,24 +82,20 @@ impl Fleet {
     /// The objects of the newest generation of a track, which the bucket has unless a replica
     /// reports one as missing.
     pub async fn known_objects(&self, track: TrackId) -> Result<Known, FleetError> {
-        let work = statements(move |connection| {
-            async move {
-                let query = sqlx::query(
-                    "SELECT o.digest FROM tracks t JOIN objects o ON o.generation = t.newest
-                     WHERE t.id = $1 AND NOT EXISTS (
-                       SELECT 1 FROM replicas WHERE o.digest = ANY(missing))",
-                );
-                let rows = query.bind(track.0).fetch_all(connection).await;
-                let rows = rows.map_err(FleetError::sql("list objects"))?;
-                let digests = rows.iter().filter_map(|row| {
-                    let bytes: &[u8] = row.get(0);
-                    Some(Digest::from_bytes(bytes.try_into().ok()?))
-                });
-                Ok(digests.collect())
-            }
-            .boxed()
+        let query = sqlx::query(
+            "SELECT o.digest FROM tracks t JOIN objects o ON o.generation = t.newest
+             WHERE t.id = $1 AND NOT EXISTS (
+               SELECT 1 FROM replicas WHERE o.digest = ANY(missing))",
+        );
+        let session = self.session();
+        let rows = session
+            .rows(None, "list objects", query.bind(track.0))
+            .await?;
+        let digests = rows.iter().filter_map(|row| {
+            let bytes: &[u8] = row.get(0);
+            Some(Digest::from_bytes(bytes.try_into().ok()?))
         });
-        self.session().run(work).await
+        Ok(digests.collect())
     }
 
     /// Puts the files of a revision into the bucket, but for known ones. A new one has a limit.
@@ -191,16 +187,9 @@ impl Drop for SharedLock {
             return;
         };
         runtime.spawn(async move {
-            let unlock = statements(|connection| {
-                async move {
-                    let query = sqlx::query("SELECT pg_advisory_unlock_shared(3, 2)");
-                    let done = query.execute(connection).await;
-                    done.map(drop).map_err(FleetError::sql("end an upload"))
-                }
-                .boxed()
-            });
+            let unlock = sqlx::query("SELECT pg_advisory_unlock_shared(3, 2)");
             // A session that has ended holds nothing.
-            let _ = session.run_in(number, unlock).await;
+            let _ = session.execute(Some(number), "end an upload", unlock).await;
         });
     }
 }

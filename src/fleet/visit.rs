@@ -11,6 +11,7 @@ use crate::fleet::generations::Publication;
 use crate::fleet::numbers::{GenerationNumber, TrackId, numbers};
 use crate::fleet::session::{SessionNumber, statements};
 use crate::fleet::shared::Fleet;
+use crate::fleet::statements::execute;
 use crate::fleet::upload::Uploading;
 use crate::name::CatalogName;
 
@@ -68,13 +69,11 @@ impl Fleet {
             async move {
                 let action = "wait for the replicas that follow the catalogs";
                 for statement in ["SET lock_timeout = 0", "SET statement_timeout = 0"] {
-                    let done = sqlx::query(statement).execute(&mut *connection).await;
-                    done.map_err(FleetError::sql(action))?;
+                    execute(&mut *connection, action, sqlx::query(statement)).await?;
                 }
                 for id in ids {
-                    let query = sqlx::query("SELECT pg_advisory_lock(2, $1)").bind(id);
-                    let done = query.execute(&mut *connection).await;
-                    done.map_err(FleetError::sql(action))?;
+                    let lock = sqlx::query("SELECT pg_advisory_lock(2, $1)").bind(id);
+                    execute(&mut *connection, action, lock).await?;
                 }
                 Ok(())
             }
@@ -84,14 +83,7 @@ impl Fleet {
         let session = self.session().number().ok_or(FleetError::Fenced)?;
         let own = self.clone();
         let beating = tokio::spawn(async move {
-            let beat = statements(|connection| {
-                async move {
-                    let done = sqlx::query("SELECT 1").execute(connection).await;
-                    done.map(drop).map_err(FleetError::sql("keep the session"))
-                }
-                .boxed()
-            });
-            while own.session().run_in(session, beat).await.is_ok() {
+            while own.session().keep(session).await.is_ok() {
                 tokio::time::sleep(BEAT).await;
             }
         });

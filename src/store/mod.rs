@@ -64,7 +64,9 @@ pub use files::sums::{Stamps, Verification};
 pub use handle::Store;
 pub use history::{History, HistoryEntry, KeptHistory, MAX_CHANGES, RecordedChanges};
 pub use images::earlier_images::EarlierImage;
-pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, ImageSigner, Referrer};
+pub use images::records::{
+    Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, ImageSigner, Referrer,
+};
 pub use record::RECORD;
 pub use revision::{
     Counts, FileSum, OutlineName, PastRevision, Published, Revision, RevisionId, SourceIdentity,

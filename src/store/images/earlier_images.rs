@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite, SqliteConnection, Transaction};
 
 use crate::name::CatalogName;
-use crate::store::images::Image;
+use crate::store::images::records::Image;
 use crate::store::{Revision, RevisionId, SourceIdentity, Store, StoreError, sql};
 use ::images::digest::Digest;
 

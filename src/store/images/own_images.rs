@@ -3,7 +3,7 @@
 use sqlx::{Sqlite, Transaction};
 
 use crate::store::images::earlier_images;
-use crate::store::images::{Image, insert};
+use crate::store::images::records::{Image, insert};
 use crate::store::sql::whole;
 use crate::store::{RevisionId, Store, StoreError, sql};
 use ::images::digest::Digest;

@@ -5,7 +5,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 
 use super::*;
 use crate::answers::index::{Index, SearchRow};
-use crate::store::images::Image;
+use crate::store::images::records::Image;
 use crate::store::record::{IMAGE_RECORD, RECORD};
 use crate::store::revision::RevisionId;
 use crate::store::{

@@ -13,7 +13,7 @@ use crate::store::file_io::{DiskError, blocking, sync_folder};
 use crate::store::files::sums;
 use crate::store::history::{self, PreparedOutline};
 use crate::store::images::earlier_images;
-use crate::store::images::{self, Image};
+use crate::store::images::records::{self as images, Image};
 use crate::store::record::{self, RECORD, Record};
 use crate::store::revision::{
     Counts, OutlineName, PastRevision, Revision, RevisionId, SourceIdentity,

@@ -7,7 +7,7 @@ use sqlx::Row as _;
 
 use crate::name::CatalogName;
 use crate::store::history::is_new;
-use crate::store::images::Image;
+use crate::store::images::records::Image;
 use crate::store::revision::{PastRevision, Revision, RevisionId};
 use crate::store::revisions::commit::{Dates, NewRevision, Pending, make_current};
 use crate::store::revisions::revision_exists;

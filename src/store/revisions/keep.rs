@@ -16,7 +16,7 @@ use crate::store::files::revision_files::{INDEX, MESSAGES, PIECES, QUERIES};
 use crate::store::files::summing::{Summed, Summing};
 use crate::store::handle::INCOMING;
 use crate::store::images::earlier_images;
-use crate::store::images::{self, Image};
+use crate::store::images::records::{self as images, Image};
 use crate::store::record::{self, RECORD, Record};
 use crate::store::revisions::commit::{insert_rows, make_current};
 use crate::store::sql::{self, whole};

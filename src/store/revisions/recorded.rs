@@ -11,7 +11,7 @@ use sqlx::{Sqlite, Transaction};
 use crate::answers::index::FORMAT;
 use crate::store::StoreError;
 use crate::store::file_io::{DiskError, sync_folder};
-use crate::store::images::{self, Image};
+use crate::store::images::records::{self as images, Image};
 use crate::store::record::{self, IMAGE_RECORD, RECORD, Record};
 use crate::store::revision::RevisionId;
 use crate::store::revisions::commit::{insert_rows, make_current};

@@ -10,12 +10,12 @@ use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
 use tokio_util::sync::CancellationToken;
 
-use crate::fleet::coordinator::Replica;
 use crate::fleet::error::FleetError;
 use crate::fleet::fleet_metrics;
 use crate::fleet::generations::{newest, pass_number};
 use crate::fleet::numbers::{TrackId, numbers};
 use crate::fleet::ranking::{Candidate, preferred};
+use crate::fleet::replica::Replica;
 use crate::fleet::session::{CHANNEL, POOLER, RETRY, SessionNumber, statements};
 use crate::fleet::track_state::{Ask, Role};
 use crate::store::unix_of_time;

@@ -12,11 +12,11 @@ use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Row as _};
 use tokio_util::sync::CancellationToken;
 
-use crate::fleet::coordinator::Replica;
 use crate::fleet::error::FleetError;
 use crate::fleet::fleet_metrics;
 use crate::fleet::mark::PROBE;
 use crate::fleet::object::{OBJECTS, parse_key};
+use crate::fleet::replica::Replica;
 use crate::fleet::session::{SessionNumber, statements};
 use crate::fleet::shared::Fleet;
 use crate::fleet::statements::{execute, rows};

@@ -6,11 +6,12 @@
 //! the objects of a revision into the bucket (`upload`, `object`) and inserts a row (`generations`,
 //! `numbers`).
 //! Every replica fetches the newest one (`fetch`, after growing `pauses` where that fails),
-//! shows it (`receive`), and keeps up with the `history`. `coordinator` is what the rest of
-//! almanac sees.
+//! shows it (`receive`), and keeps up with the `history`. `coordinator` and `track` are what the
+//! rest of almanac sees, `replica` is the place of this process.
 //!
-//! `settings` names the database and the bucket, `shared` has both, `database` and `mark` refuse
-//! those of others, and `data_folder` a folder of another fleet. `file_limit` bounds what is
+//! `settings` names the database and the bucket, `shared` has both. `tables`, `database` and `mark`
+//! refuse those of others, and `data_folder` a folder of another fleet. `statements` runs single
+//! statements. `file_limit` bounds what is
 //! taken. `missing` reports objects that the bucket has lost, `restore` uploads them again,
 //! `collect` removes those that nobody needs, `read_through` sends parts of images that this
 //! replica lacks, `visit` locks catalogs for a command, and `upkeep` runs the tasks.
@@ -35,18 +36,20 @@ mod publish;
 mod ranking;
 mod read_through;
 mod receive;
+mod replica;
 mod restore;
 mod session;
 mod settings;
 mod shared;
 mod statements;
 mod tables;
+mod track;
 mod track_state;
 mod upkeep;
 mod upload;
 mod visit;
 
-pub use coordinator::{Coordinator, Permit, Replica, SharedTrack, Track, Work};
+pub use coordinator::Coordinator;
 pub use data_folder::{belong_to, check_not_alone, check_owner, owner};
 pub use database::{Migrated, migrate};
 pub use error::FleetError;
@@ -58,9 +61,11 @@ pub use numbers::{GenerationNumber, TrackId};
 pub use object::Object;
 pub use publish::{Made, encode};
 pub use receive::{Observer, Receiver};
+pub use replica::Replica;
 pub use session::SessionNumber;
 pub use settings::{Database, DatabaseError, Settings};
 pub use shared::Fleet;
+pub use track::{Permit, SharedTrack, Track, Work};
 pub use upkeep::keep_place;
 pub use upload::Known;
 pub use visit::Visit;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::fleet::coordinator::{Permit, SharedTrack};
 use crate::fleet::error::FleetError;
 use crate::fleet::file_limit::FileLimit;
 use crate::fleet::generations::{Publication, document};
 use crate::fleet::object::Object;
 use crate::fleet::session::SessionNumber;
+use crate::fleet::track::{Permit, SharedTrack};
 use crate::fleet::upload::{Known, blocking};
 use crate::snapshot::Snapshot;
 use crate::store::{Encoding, Image, Revision, RevisionId, Store, StoreError};

@@ -4,7 +4,7 @@
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use crate::fleet::coordinator::Replica;
+use crate::fleet::replica::Replica;
 use crate::name::CatalogName;
 use crate::snapshot::{ReadThrough, RemoteError, RemotePart};
 use ::images::digest::Digest;

@@ -8,7 +8,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::fleet::coordinator::SharedTrack;
 use crate::fleet::error::FleetError;
 use crate::fleet::fetch::{Fetched, FetchedImage};
 use crate::fleet::file_limit::FileLimit;
@@ -16,6 +15,7 @@ use crate::fleet::fleet_metrics;
 use crate::fleet::generations::Generation;
 use crate::fleet::numbers::GenerationNumber;
 use crate::fleet::pauses::Pauses;
+use crate::fleet::track::SharedTrack;
 use crate::fleet::track_state::TrackState;
 use crate::fleet::upload::blocking;
 use crate::snapshot::{FIRST_ANSWER, Image, ImagePublisher, Publisher, Repair, Snapshot};

@@ -6,11 +6,11 @@ use std::time::Duration;
 use sqlx::Row as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::fleet::coordinator::Replica;
 use crate::fleet::error::FleetError;
 use crate::fleet::fetch::object;
 use crate::fleet::object::{Coding, OUTLINE, Object};
 use crate::fleet::ranking::rank;
+use crate::fleet::replica::Replica;
 use crate::fleet::session::Session;
 use crate::fleet::upload::{Upload, blocking, file, part, upload};
 use crate::store::{Published, RevisionId, Store};

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fleet::beat::{beat, listen};
 use crate::fleet::collect::collect;
-use crate::fleet::coordinator::Replica;
 use crate::fleet::fleet_metrics;
+use crate::fleet::replica::Replica;
 use crate::fleet::restore::restore;
 
 /// The time between two checks of a bucket that cannot be used.

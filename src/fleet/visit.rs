@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::fleet::coordinator::with_format;
 use crate::fleet::error::FleetError;
 use crate::fleet::generations::Publication;
 use crate::fleet::numbers::{GenerationNumber, TrackId, numbers};
+use crate::fleet::replica::with_format;
 use crate::fleet::session::{SessionNumber, statements};
 use crate::fleet::shared::Fleet;
 use crate::fleet::statements::execute;

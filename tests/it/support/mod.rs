@@ -29,6 +29,7 @@ pub(crate) mod proxy;
 pub(crate) mod receiver;
 pub(crate) mod registry;
 pub(crate) mod relay;
+pub(crate) mod runtime;
 pub(crate) mod schema;
 pub(crate) mod served;
 pub(crate) mod skip_records;

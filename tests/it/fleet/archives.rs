@@ -10,8 +10,7 @@ use tempfile::TempDir;
 
 use super::{
     OURS, TestFleet, assert_ended, assert_good, assert_refused, credentials, date, image_of,
-    prepared, same, start, start_alone, tag, until, until_at, until_mirrored, until_package,
-    until_serving,
+    prepared, same, start, start_alone, tag, until, until_at, until_mirrored, until_serving,
 };
 use crate::support::almanac::{Almanac, LONG_PATIENCE, catalog};
 use crate::support::image::Built;

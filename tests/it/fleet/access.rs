@@ -56,10 +56,11 @@ fn a_token_of_one_replica_pulls_from_the_others_what_it_is_for() {
     let closed = fleet.push_to("catalogs/closed", "closed");
     let source = fleet.upstream.reference("catalogs/closed", "latest");
     fleet.catalogs += &catalog("closed", &source);
-    fleet.catalogs += &format!(
+    let access = format!(
         "token_files = [{tokens:?}]\n[distribution]\nuser_files = [{users:?}]\n\
          flow = \"token\"\ntoken_key_files = [{key:?}]\n"
     );
+    fleet.catalogs += &access;
     fleet.start_replicas(2);
     fleet.until_all_at("a", &open);
     fleet.until_all_at("closed", &closed);

@@ -1,4 +1,4 @@
-//! Answers are as OpenAPI describes them.
+//! Answers are as `OpenAPI` describes them.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -10,7 +10,8 @@ use super::{Written, catalog, parsed, printed, run};
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::http;
 use crate::support::port::NOBODY;
-use crate::support::program::{Program, Start};
+use crate::support::program::Start;
+use crate::support::served::Served;
 
 #[test]
 fn what_cannot_be_read_ends_with_three_and_what_cannot_be_meant_with_two() {
@@ -82,16 +83,8 @@ fn a_file_or_folder_that_a_flag_names_has_to_be_there() {
 #[test]
 fn an_unknown_catalog_of_a_server_is_told() {
     let written = Written::new(&catalog(), Format::JsonLines);
-    let mut server = Program::start([
-        "serve",
-        "--data-dir={data}",
-        "--grpc=127.0.0.1:0",
-        "--http=127.0.0.1:0",
-        "--admin=127.0.0.1:0",
-        &format!("a={}", written.source()),
-    ]);
-    server.wait_until_ready();
-    let url = format!("http://{}/catalogs/b", server.address("http"));
+    let server = Served::start([format!("a={}", written.source())]);
+    let url = format!("http://{}/catalogs/b", server.http);
     let finished = run(["check", &url]);
     assert!(
         finished
@@ -150,17 +143,8 @@ fn a_display_name_from_a_yaml_manifest_is_the_same_everywhere() {
     let listed = parsed(run(["list", "packages", &source, "--output", "json"]), 0);
     assert_eq!(listed[0]["displayName"], "Lantern Operator");
 
-    let mut server = Program::start([
-        "serve",
-        "--data-dir={data}",
-        "--grpc=127.0.0.1:0",
-        "--http=127.0.0.1:0",
-        "--admin=127.0.0.1:0",
-        "--poll=never",
-        &format!("a={source}"),
-    ]);
-    server.wait_until_ready();
-    let address = server.address("http");
+    let server = Served::start(["--poll=never".into(), format!("a={source}")]);
+    let address = server.http;
     let reply = http::get(address, "/catalogs/a/api/v1/packages").unwrap();
     let packages: Value = serde_json::from_slice(&reply.body).unwrap();
     assert_eq!(packages["items"][0]["displayName"], "Lantern Operator");

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{Written, catalog, parsed, printed, run};
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::image::Image;
-use crate::support::program::{Finished, Program, Start};
+use crate::support::program::{Finished, Start};
+use crate::support::served::Served;
 use crate::support::upstream::Upstream;
 
 /// The same with a package of two heads.
@@ -63,17 +64,9 @@ fn every_kind_of_source_is_the_same_catalog() {
     let file = written.folder.path().join("all.json");
     std::fs::write(&file, catalog.text(Format::PrettyJson)).unwrap();
 
-    let mut server = Program::start([
-        "serve",
-        "--data-dir={data}",
-        "--grpc=127.0.0.1:0",
-        "--http=127.0.0.1:0",
-        "--admin=127.0.0.1:0",
-        "--poll=never",
-        &format!("a={}", written.source()),
-    ]);
-    server.wait_until_ready();
-    let http = server.address("http");
+    let source = format!("a={}", written.source());
+    let server = Served::start(["--poll=never".into(), source]);
+    let http = server.http;
 
     let sources = [
         written.path().display().to_string(),

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use images::digest::Digest;
 use serde_json::{Value, json};
 
-use super::{OCI_INDEX, OCI_MANIFEST, PATIENCE, REPOSITORY, code, index, mirroring};
+use super::{OCI_INDEX, OCI_MANIFEST, REPOSITORY, code, index, mirroring};
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::Catalog;
 use crate::support::image::{Blob, Built, Image};
+use crate::support::program::PATIENCE;
 use crate::support::upstream::Upstream;
 
 #[test]

@@ -9,7 +9,6 @@ mod readers;
 mod slim;
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -26,8 +25,6 @@ use crate::support::upstream::Upstream;
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const REPOSITORY: &str = "operators/catalog";
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// A catalog `a` that comes from a folder, with its slim image.
 struct Slim {
     almanac: Almanac,

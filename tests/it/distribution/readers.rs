@@ -8,11 +8,12 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{PATIENCE, basic, code, status, with};
+use super::{basic, code, status, with};
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http;
 use crate::support::http::Reply;
+use crate::support::program::PATIENCE;
 
 /// Two catalogs, of which `closed` has a token of its own.
 fn guarded(folder: &TempDir, tables: &str) -> Almanac {

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use images::digest::Digest;
 use serde_json::Value;
 
-use super::{PATIENCE, REPOSITORY, Slim};
+use super::{REPOSITORY, Slim};
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::Catalog;
 use crate::support::image::Image;
+use crate::support::program::PATIENCE;
 use crate::support::upstream::Upstream;
 
 #[test]

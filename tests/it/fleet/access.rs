@@ -7,7 +7,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use super::{prepared, until, until_at};
+use super::fixture::prepared;
+use super::{until, until_at};
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::http::{Reply, ask};
 

@@ -8,12 +8,13 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::fixture::{TestFleet, credentials, prepared, start, start_alone};
 use super::{
-    OURS, TestFleet, assert_ended, assert_good, assert_refused, credentials, date, image_of,
-    prepared, same, start, start_alone, tag, until, until_at, until_mirrored, until_serving,
+    OURS, assert_ended, assert_good, assert_refused, date, same, tag, until, until_at,
+    until_mirrored, until_serving,
 };
 use crate::support::almanac::{Almanac, LONG_PATIENCE, catalog};
-use crate::support::image::Built;
+use crate::support::image::{Built, image_of};
 use crate::support::program::{Finished, Start};
 use crate::support::receiver::{Received, Receiver};
 

@@ -7,10 +7,12 @@ use images::digest::Digest;
 use serde_json::json;
 
 use super::archives::ArchiveFolder;
+use super::fixture::{prepared, start};
 use super::{
-    PUBLISHED, assert_good, assert_refused, check, image_of, prepared, start, status_of, until,
-    until_at, until_reported, until_unreported, until_waiting,
+    PUBLISHED, assert_good, assert_refused, check, status_of, until, until_at, until_reported,
+    until_unreported, until_waiting,
 };
+use crate::support::image::image_of;
 use crate::support::program::PATIENCE;
 
 /// Publishes the first revision again under the next number, without a notification.

@@ -3,15 +3,15 @@
 
 use std::time::{Duration, SystemTime};
 
+use super::fixture::{TestFleet, credentials, prepared, prepared_on, start};
 use super::{
-    OURS, REPOSITORY, TestFleet, credentials, date, image_of, prepared, prepared_on, start, tag,
-    text, until, until_at, until_lost, until_mirrored, until_package, until_serving, until_settled,
-    until_waiting, waits,
+    OURS, REPOSITORY, date, tag, until, until_at, until_lost, until_mirrored, until_package,
+    until_serving, until_settled, until_waiting, waits,
 };
 use crate::support::almanac::{Almanac, catalog};
-use crate::support::catalog::Catalog;
+use crate::support::catalog::{Catalog, text_of};
 use crate::support::faults::compile;
-use crate::support::image::{Image, Index};
+use crate::support::image::{Image, Index, image_of};
 use crate::support::needs::skip_without;
 use crate::support::postgres::Postgres;
 use crate::support::runtime::block_on;
@@ -107,7 +107,7 @@ fn a_damaged_object_reaches_no_client() {
     // Whoever has published it has the bytes.
     let mut behind = fleet.replicas.swap_remove(behind.unwrap());
     fleet.until_all_at("a", &second);
-    assert_eq!(behind.all("a").text(), text("first"));
+    assert_eq!(behind.all("a").text(), text_of("first"));
     assert_eq!(behind.ready().status, 200);
     // One that has nothing to serve gets no clients.
     let mut new = fleet.another();
@@ -117,7 +117,7 @@ fn a_damaged_object_reaches_no_client() {
     fleet.objects.behave();
     for replica in [&mut behind, &mut new] {
         until_at(replica, "a", &second);
-        assert_eq!(replica.all("a").text(), text("second"));
+        assert_eq!(replica.all("a").text(), text_of("second"));
     }
 }
 
@@ -129,7 +129,7 @@ fn lost_objects_are_uploaded_again_under_the_same_names() {
     fleet.objects.remove(|key| key.contains("/sha256/"));
     let mut new = fleet.another();
     until_at(&mut new, "a", &image_of("first"));
-    assert_eq!(new.all("a").text(), text("first"));
+    assert_eq!(new.all("a").text(), text_of("first"));
     until("the image", || tag(&mut new) == image);
     assert_eq!(fleet.objects.keys(), before);
     until_lost(&mut new, |lost| lost == 0);
@@ -177,7 +177,7 @@ fn a_collection_removes_what_was_replaced_a_day_ago_and_nothing_else() {
     // A new replica misses nothing.
     let mut new = fleet.another();
     until_at(&mut new, "a", &second);
-    assert_eq!(new.all("a").text(), text("second"));
+    assert_eq!(new.all("a").text(), text_of("second"));
     let image = tag(&mut fleet.replicas[0]);
     until("the image", || tag(&mut new) == image);
 }
@@ -328,14 +328,14 @@ fn an_older_dump_of_the_database_is_followed_by_a_publication_with_a_higher_numb
     let later = format!("SELECT count(*) > 0 FROM generations WHERE number > {last}");
     fleet.postgres.until(&later, "t");
     for replica in &mut fleet.replicas {
-        assert_eq!(replica.all("a").text(), text("fourth"));
+        assert_eq!(replica.all("a").text(), text_of("fourth"));
     }
     let fifth = fleet.push("fifth");
     for replica in &mut fleet.replicas {
         until("the next one", || {
             let shown = replica.all("a").text();
-            assert_ne!(shown, text("first"));
-            shown == text("fifth")
+            assert_ne!(shown, text_of("first"));
+            shown == text_of("fifth")
         });
         until_at(replica, "a", &fifth);
         until_settled(replica);

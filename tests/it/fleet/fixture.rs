@@ -6,9 +6,9 @@
 use almanac::fleet::{Fleet, FleetError, Settings};
 use almanac::objects::{self as bucket, CredentialSource};
 
-use super::{HOLDER, REPOSITORY, image_of, until, until_at};
+use super::{HOLDER, REPOSITORY, until, until_at};
 use crate::support::almanac::{Almanac, following};
-use crate::support::image::Built;
+use crate::support::image::{Built, image_of};
 use crate::support::objects::{KEY, ObjectStore};
 use crate::support::postgres::{self, Postgres};
 use crate::support::program::{Finished, Start};

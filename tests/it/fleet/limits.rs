@@ -6,13 +6,14 @@ use std::path::Path;
 use serde_json::json;
 
 use super::archives::digests;
+use super::fixture::{prepared, start};
 use super::{
-    HOLDER, PUBLISHED, REPOSITORY, image_of, prepared, start, status_of, text, until, until_at,
-    until_mirrored, until_replicas, until_waiting,
+    HOLDER, PUBLISHED, REPOSITORY, status_of, until, until_at, until_mirrored, until_replicas,
+    until_waiting,
 };
 use crate::support::almanac::{Almanac, LONG_PATIENCE, catalog};
-use crate::support::catalog::{Catalog, Format, entry};
-use crate::support::image::{CONFIGS_LABEL, Image};
+use crate::support::catalog::{Catalog, Format, entry, text_of};
+use crate::support::image::{CONFIGS_LABEL, Image, image_of};
 use crate::support::layer::Layer;
 use crate::support::objects::KEY;
 use crate::support::port::free_port;
@@ -174,7 +175,7 @@ fn after_three_passes_that_failed_for_its_own_reasons_a_replica_leaves_the_catal
     until_at(&mut both[able], "a", &second);
     // It serves on, and says what it lacks.
     until_waiting(&mut both[unable], "check the key in credentials_file");
-    assert_eq!(both[unable].all("a").text(), text("first"));
+    assert_eq!(both[unable].all("a").text(), text_of("first"));
     assert_eq!(both[unable].ready().status, 200);
     write_key(&key_of(unable), KEY);
     until_at(&mut both[unable], "a", &second);
@@ -211,5 +212,5 @@ fn a_replica_that_cannot_reach_the_bucket_is_left_out_when_catalogs_are_shared_o
     });
     // What is stored here is what the fleet serves.
     unable.program.wait_until_ready();
-    assert_eq!(unable.all("b").text(), text("first"));
+    assert_eq!(unable.all("b").text(), text_of("first"));
 }

@@ -19,11 +19,10 @@ use std::time::{Instant, SystemTime};
 
 use serde_json::{Value, json};
 
-use self::fixture::{TestFleet, credentials, prepared, prepared_on, start, start_alone};
+use self::fixture::credentials;
 use crate::support::almanac::{Almanac, LONG_PATIENCE};
-use crate::support::catalog::{Catalog, Format};
 use crate::support::http::get;
-use crate::support::image::{Built, Image};
+use crate::support::image::Built;
 use crate::support::program::{Finished, Start, pause};
 
 /// Where the image of the catalog `a` lies.
@@ -40,16 +39,6 @@ const PUBLISHED: &str = "SELECT count(*) FROM generations";
 
 /// The catalog `ours`, which is made of the catalog `a`.
 const OURS: &str = "\n[[catalog]]\nname = \"ours\"\nfrom = [\"a\"]\n";
-
-/// The image of a catalog with this package.
-fn image_of(package: &str) -> Built {
-    Image::of_catalog(&Catalog::one(package)).build()
-}
-
-/// Its lines.
-fn text(package: &str) -> String {
-    Catalog::one(package).text(Format::JsonLines)
-}
 
 // replicas
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use images::digest::Digest;
 
-use super::{TestFleet, start, tag, until, until_lost};
+use super::fixture::{TestFleet, start};
+use super::{tag, until, until_lost};
 use crate::support::almanac::{Almanac, LONG_PATIENCE};
 use crate::support::http::{Reply, ask, get};
 

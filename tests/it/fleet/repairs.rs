@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::fixture::start;
 use super::{
-    start, status_of, tag, text, until, until_at, until_replicas, until_reported, until_settled,
-    until_waiting,
+    status_of, tag, until, until_at, until_replicas, until_reported, until_settled, until_waiting,
 };
 use crate::support::almanac::{Almanac, LONG_PATIENCE};
+use crate::support::catalog::text_of;
 use crate::support::http::get;
 
 /// Opens a stored file, which is read-only. In place: the replica has mapped it, and
@@ -44,7 +45,7 @@ fn damaged_files_of_a_replica_are_fetched_again_and_it_stays_ready() {
         replica.until_within(LONG_PATIENCE, "a", "the repair", |status| {
             status["damage"]["repair"] == "done" && status["state"] == "serving"
         });
-        assert_eq!(replica.all("a").text(), text("first"));
+        assert_eq!(replica.all("a").text(), text_of("first"));
         until_settled(replica);
     };
     fleet.objects.lie(|lies| lies.gone = true);
@@ -92,7 +93,7 @@ fn damaged_blobs_of_a_replica_are_fetched_again_and_nothing_else() {
         let log = replica.program.log();
         log.contains("does not have its digest")
     });
-    assert_eq!(replica.all("a").text(), text("first"));
+    assert_eq!(replica.all("a").text(), text_of("first"));
     fleet.objects.behave();
     until("another copy", || is_whole(&mut replica));
     assert_eq!(written(), before);
@@ -118,7 +119,7 @@ fn a_replica_goes_on_from_the_source_when_all_objects_are_lost() {
     // Whatever the bucket still lacks comes from there.
     let mut late = fleet.another();
     until_at(&mut late, "a", &second);
-    assert_eq!(late.all("a").text(), text("second"));
+    assert_eq!(late.all("a").text(), text_of("second"));
 }
 
 /// The numbers of changes that a replica tells of its revisions, the newest first.
@@ -186,7 +187,7 @@ fn a_catalog_that_a_failover_lost_is_published_again() {
     let published = "SELECT count(*) > 0 FROM generations";
     fleet.postgres.until(published, "t");
     for replica in &mut fleet.replicas {
-        assert_eq!(replica.all("a").text(), text("first"));
+        assert_eq!(replica.all("a").text(), text_of("first"));
     }
     fleet.publish("second");
 }

@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{
-    HOLDER, PUBLISHED, prepared, same, start, start_alone, status_of, tag, text, until, until_at,
-    until_replicas,
-};
+use super::fixture::{prepared, start, start_alone};
+use super::{HOLDER, PUBLISHED, same, status_of, tag, until, until_at, until_replicas};
 use crate::support::almanac::{Almanac, catalog};
+use crate::support::catalog::text_of;
 use crate::support::http::ask;
 
 fn entity_tag(replica: &mut Almanac, coding: &str) -> (String, String, Vec<u8>) {
@@ -45,7 +44,7 @@ fn one_replica_follows_a_catalog_and_all_serve_it() {
             .map(|it| it.status("a")["revision"]["id"].take()),
     );
     for replica in replicas.iter_mut() {
-        assert_eq!(replica.all("a").text(), text("second"));
+        assert_eq!(replica.all("a").text(), text_of("second"));
         assert_eq!(replica.packages("a").unwrap(), ["second"]);
         let status = status_of(replica);
         assert_eq!(status["replicas"], 3, "{status}");
@@ -113,7 +112,7 @@ fn what_is_served_stays_while_the_database_and_the_objects_are_away() {
         results.any(|result| result["stage"] == "share" && result["reason"] == "objects")
     });
     for replica in &mut fleet.replicas {
-        assert_eq!(replica.all("a").text(), text("first"));
+        assert_eq!(replica.all("a").text(), text_of("first"));
         replica.program.wait_until_ready();
     }
     fleet.objects.behave();
@@ -123,7 +122,7 @@ fn what_is_served_stays_while_the_database_and_the_objects_are_away() {
     let third = fleet.push("third");
     for replica in &mut fleet.replicas {
         until("the error", || !status_of(replica)["error"].is_null());
-        assert_eq!(replica.all("a").text(), text("second"));
+        assert_eq!(replica.all("a").text(), text_of("second"));
         replica.program.wait_until_ready();
     }
     // A start without both serves what is stored.
@@ -132,7 +131,7 @@ fn what_is_served_stays_while_the_database_and_the_objects_are_away() {
     last.program.kill9();
     last.program.restart();
     last.program.wait_until_ready();
-    assert_eq!(last.all("a").text(), text("second"));
+    assert_eq!(last.all("a").text(), text_of("second"));
     fleet.objects.behave();
     fleet.postgres.restart();
     fleet.until_all_at("a", &third);

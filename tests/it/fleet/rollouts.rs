@@ -2,11 +2,13 @@
 
 use std::time::SystemTime;
 
+use super::fixture::{TestFleet, prepared};
 use super::{
-    OURS, REPOSITORY, TestFleet, date, image_of, prepared, same, tag, until, until_at,
-    until_mirrored, until_package, until_serving,
+    OURS, REPOSITORY, date, same, tag, until, until_at, until_mirrored, until_package,
+    until_serving,
 };
 use crate::support::almanac::{Almanac, following};
+use crate::support::image::image_of;
 
 /// The catalog `a`, and one that is made of it.
 const BOTH: [&str; 2] = ["a", "ours"];

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::archives::hook;
-use super::{image_of, prepared, start, until_at};
+use super::fixture::{prepared, start};
+use super::until_at;
 use crate::support::almanac::Almanac;
-use crate::support::image::Built;
+use crate::support::image::{Built, image_of};
 use crate::support::receiver::Receiver;
 
 /// How long it is stopped: its session and its requests are long gone then.

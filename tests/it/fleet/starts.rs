@@ -5,12 +5,13 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use super::fixture::unprepared;
+use super::fixture::{TestFleet, credentials, prepared, prepared_on, start, unprepared};
 use super::{
-    TestFleet, assert_good, assert_refused, check, check_in, check_with, credentials, image_of,
-    prepared, prepared_on, start, until_at, until_reported, until_serving,
+    assert_good, assert_refused, check, check_in, check_with, until_at, until_reported,
+    until_serving,
 };
 use crate::support::almanac::Almanac;
+use crate::support::image::image_of;
 use crate::support::objects::{KEY, Lies, PLATFORM_TOKEN, SESSION};
 use crate::support::port;
 use crate::support::postgres::Postgres;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
 
-use super::{HEAD, REPOSITORY, image_of, serving_first, text};
+use super::{HEAD, REPOSITORY, serving_first, text};
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format, entry};
-use crate::support::image::{CONFIGS_LABEL, Compression, Image, Index, Layer};
+use crate::support::image::{CONFIGS_LABEL, Compression, Image, Index, Layer, image_of};
 use crate::support::registry::Access;
 use crate::support::store::make_older;
 use crate::support::upstream::Upstream;

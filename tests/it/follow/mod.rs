@@ -7,7 +7,7 @@ mod revisions;
 
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format};
-use crate::support::image::{Built, Image};
+use crate::support::image::image_of;
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
@@ -16,10 +16,6 @@ const HEAD: &str = "HEAD /v2/catalogs/a/manifests/latest";
 /// A catalog as it is served: its blobs, a line each.
 fn text(catalog: &Catalog) -> String {
     catalog.text(Format::JsonLines)
-}
-
-fn image_of(package: &str) -> Built {
-    Image::of_catalog(&Catalog::one(package)).build()
 }
 
 /// An almanac that serves the package `first` from a registry.

@@ -3,9 +3,10 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{HEAD, REPOSITORY, image_of, serving_first, text};
+use super::{HEAD, REPOSITORY, serving_first, text};
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::Catalog;
+use crate::support::image::image_of;
 use crate::support::upstream::Upstream;
 
 #[test]

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{REPOSITORY, image_of, serving_first, text};
+use super::{REPOSITORY, serving_first, text};
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
-use crate::support::image::{Built, CONFIGS_LABEL, Image, Layer};
+use crate::support::image::{Built, CONFIGS_LABEL, Image, Layer, image_of};
 use crate::support::upstream::Upstream;
 
 #[test]

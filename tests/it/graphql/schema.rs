@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Ask, INTROSPECTION, fruit_served, named};
+use crate::support::cases::cases;
 use crate::support::catalog::Catalog;
 use crate::support::served::{Folders, Served};
 
@@ -143,11 +144,7 @@ fn any_catalog_gives_a_schema_that_can_be_learnt_and_asked() {
         (schema(), prop::collection::btree_map(key(), value(), 0..6)),
         1..8,
     );
-    let config = ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(12)
-    };
-    proptest!(config, |(blobs in blobs)| {
+    proptest!(cases(12), |(blobs in blobs)| {
         let mut catalog = Catalog::one("apple");
         for (schema, object) in blobs {
             let mut blob = serde_json::Map::new();

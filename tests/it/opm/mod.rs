@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use crate::support::catalog::{Catalog, Format, entry};
 use crate::support::grpc::Client;
 use crate::support::program::{Finished, PATIENCE, Program, Start};
+use crate::support::runtime::block_on;
 
 /// A catalog folder, and beside it a place for everything else.
 struct Place {
@@ -114,11 +115,7 @@ fn reached(program: &mut Program) -> SocketAddr {
 /// The names of the packages that are served.
 fn packages(program: &mut Program) -> Vec<String> {
     let server = reached(program);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let listed = runtime.block_on(async {
+    let listed = block_on(async {
         Client::new(server)
             .stream::<_, proto::PackageName>(
                 "/api.Registry/ListPackages",

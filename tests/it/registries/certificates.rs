@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use images::{Registries, Settings};
 use tempfile::TempDir;
 
-use super::{Conf, HEAD, REPOSITORY, image_of, put, resolve, trusting, upstream_of};
-use crate::support::image::Built;
+use super::{Conf, HEAD, REPOSITORY, put, resolve, trusting, upstream_of};
+use crate::support::image::{Built, image_of};
 use crate::support::port::NOBODY;
 use crate::support::program::Start;
 use crate::support::proxy::Proxy;

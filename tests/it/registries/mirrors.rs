@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use images::{MirrorFiles, Settings};
 
-use super::{Conf, REPOSITORY, SOURCE, image_of, mirror, registry, resolve, upstream_of};
+use super::{Conf, REPOSITORY, SOURCE, mirror, registry, resolve, upstream_of};
 use crate::support::almanac::{Almanac, catalog, following};
+use crate::support::image::image_of;
 use crate::support::program::Start;
 use crate::support::registry::{Access, DigestHeader};
 use crate::support::upstream::Upstream;

@@ -13,18 +13,14 @@ use std::time::Duration;
 use images::{Error, MirrorFiles, Registries, Settings};
 use tempfile::TempDir;
 
-use crate::support::catalog::Catalog;
-use crate::support::image::{Built, Image};
+use crate::support::image::{Built, image_of};
+use crate::support::runtime::block_on;
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
 /// A source that nobody reaches, since there is no such domain.
 const SOURCE: &str = "source.invalid/catalogs/a:latest";
 const HEAD: &str = "HEAD /v2/catalogs/a/manifests/latest";
-
-fn image_of(package: &str) -> Built {
-    Image::of_catalog(&Catalog::one(package)).build()
-}
 
 /// A registry that has an image of one package.
 fn upstream_of(package: &str) -> (Upstream, Built) {
@@ -84,11 +80,7 @@ impl Conf {
 
 /// Resolves a source with settings.
 fn resolve(settings: &Settings, source: &str) -> Result<(String, Option<String>), Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let registries = Registries::new(settings).unwrap();
         let route = registries.route(&source.parse().unwrap()).await?;
         let digest = route.resolve().await?.digest;

@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use images::Settings;
 use serde_json::json;
 
-use super::{REPOSITORY, SOURCE, image_of, put, resolve, trusting, upstream_of};
+use super::{REPOSITORY, SOURCE, put, resolve, trusting, upstream_of};
 use crate::support::almanac::{Almanac, following};
+use crate::support::image::image_of;
 use crate::support::needs::skip;
 use crate::support::program::Start;
 use crate::support::proxy::Proxy;

@@ -5,6 +5,7 @@
 pub(crate) mod almanac;
 pub(crate) mod api_server;
 mod bundle;
+pub(crate) mod cases;
 pub(crate) mod catalog;
 pub(crate) mod clock;
 pub(crate) mod cosign;

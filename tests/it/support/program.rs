@@ -61,6 +61,20 @@ pub(crate) struct Finished {
     pub stderr: String,
 }
 
+/// Waits until another program ends by itself, and kills it after so long.
+pub(crate) fn wait_for(child: &mut Child, limit: Duration) -> ExitStatus {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if begin.elapsed() > limit {
+            let _ = child.kill();
+        }
+        std::thread::sleep(STEP);
+    }
+}
+
 impl Start {
     /// A start with these arguments, of which each `{data}` is replaced by the
     /// data folder.

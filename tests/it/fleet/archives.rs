@@ -277,7 +277,8 @@ fn replicas_of_a_disconnected_network_serve_what_is_imported() {
     let (Some(mut connected), Some(mut fleet)) = (start(1), prepared()) else {
         return;
     };
-    let archive = folder_of(&mut connected).export("first.tar");
+    let there = folder_of(&mut connected);
+    let archive = there.export("first.tar");
     connected.take().stop();
     let asked = connected.upstream.lines().len();
 

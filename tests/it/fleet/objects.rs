@@ -13,6 +13,7 @@ use bytes::Bytes;
 use crate::support::needs::skip_without;
 use crate::support::objects::{BUCKET, KEY, ObjectStore};
 use crate::support::port;
+use crate::support::program::Killed;
 use crate::support::runtime::block_on;
 use crate::support::tls::Authority;
 
@@ -181,7 +182,7 @@ fn the_store_of_moto_is_used_as_any_other() {
     if skip_without("moto_server") {
         return;
     }
-    let (mut server, address) = port::listening("moto_server", |address| {
+    let (server, address) = port::listening("moto_server", |address| {
         Command::new("moto_server")
             .args(["-H", "127.0.0.1", "-p", &address.port().to_string()])
             .stdout(Stdio::null())
@@ -189,16 +190,12 @@ fn the_store_of_moto_is_used_as_any_other() {
             .spawn()
             .unwrap()
     });
-    let used = std::panic::catch_unwind(|| {
-        let made = crate::support::http::ask(address, "PUT", &format!("/{BUCKET}"), &[], b"");
-        assert_eq!(made.unwrap().status, 200);
-        block_on(use_it(&bucket(&format!(
-            "s3://{BUCKET}/p?endpoint=http://{address}"
-        ))));
-    });
-    let _ = server.kill();
-    let _ = server.wait();
-    used.unwrap();
+    let _server = Killed(server);
+    let made = crate::support::http::ask(address, "PUT", &format!("/{BUCKET}"), &[], b"");
+    assert_eq!(made.unwrap().status, 200);
+    block_on(use_it(&bucket(&format!(
+        "s3://{BUCKET}/p?endpoint=http://{address}"
+    ))));
 }
 
 #[test]
@@ -277,7 +274,7 @@ fn azurite_is_used_with_an_account_key_and_a_shared_access_signature() {
     }
     let folder = tempfile::tempdir().unwrap();
     let key = BASE64_STANDARD.encode("a key of this test");
-    let (mut server, address) = port::listening("azurite-blob", |address| {
+    let (server, address) = port::listening("azurite-blob", |address| {
         Command::new("azurite-blob")
             .args([
                 "--blobHost",
@@ -298,60 +295,56 @@ fn azurite_is_used_with_an_account_key_and_a_shared_access_signature() {
             .spawn()
             .unwrap()
     });
-    let used = std::panic::catch_unwind(|| {
-        let signature = azure_signature(&key);
-        let path = format!("/ours/{BUCKET}?restype=container&{signature}");
-        let made = crate::support::http::ask(address, "PUT", &path, &[], b"");
-        assert_eq!(made.unwrap().status, 201);
-        let file = folder.path().join("key");
-        let azure = Store::Azure("ours".into());
-        for (variable, value) in [
-            ("AZURE_STORAGE_ACCOUNT_KEY", key),
-            ("AZURE_STORAGE_SAS_TOKEN", signature),
-        ] {
-            let url = |bucket: &str| {
-                format!("az://{bucket}/{variable}?account=ours&endpoint=http://{address}")
-            };
-            let named = CredentialSource::from_variables(&azure, |name| {
-                (name == variable).then(|| value.clone())
-            });
-            let bucket = bucket_with(&url(BUCKET), named.clone(), Vec::new());
-            if variable == "AZURE_STORAGE_ACCOUNT_KEY" {
-                block_on(use_it(&bucket));
-            } else {
-                // Azurite answers 500 to a batch of removals with a signature.
-                block_on(async {
-                    for name in ["a/0", "a/1", "a/2", "a/3"] {
-                        let bytes = Bytes::from_static(b"a");
-                        assert!(bucket.put_if_absent(name, bytes).await.unwrap());
-                    }
-                    assert_eq!(whole(&bucket, "a/0").await.unwrap(), b"a");
-                });
-            }
-            std::fs::write(&file, format!("{value}\n")).unwrap();
-            let named_file = CredentialSource::File(file.clone());
-            let same = bucket_with(&url(BUCKET), named_file.clone(), Vec::new());
-            block_on(async { assert_eq!(names(&same, "a/").await.len(), 4) });
-
-            let none = bucket_with(&url("none"), named, Vec::new());
-            std::fs::write(&file, BASE64_STANDARD.encode("another")).unwrap();
+    let _server = Killed(server);
+    let signature = azure_signature(&key);
+    let path = format!("/ours/{BUCKET}?restype=container&{signature}");
+    let made = crate::support::http::ask(address, "PUT", &path, &[], b"");
+    assert_eq!(made.unwrap().status, 201);
+    let file = folder.path().join("key");
+    let azure = Store::Azure("ours".into());
+    for (variable, value) in [
+        ("AZURE_STORAGE_ACCOUNT_KEY", key),
+        ("AZURE_STORAGE_SAS_TOKEN", signature),
+    ] {
+        let url = |bucket: &str| {
+            format!("az://{bucket}/{variable}?account=ours&endpoint=http://{address}")
+        };
+        let named = CredentialSource::from_variables(&azure, |name| {
+            (name == variable).then(|| value.clone())
+        });
+        let bucket = bucket_with(&url(BUCKET), named.clone(), Vec::new());
+        if variable == "AZURE_STORAGE_ACCOUNT_KEY" {
+            block_on(use_it(&bucket));
+        } else {
+            // Azurite answers 500 to a batch of removals with a signature.
             block_on(async {
-                let missing = none.put("a", Bytes::new()).await.unwrap_err();
-                let kind = matches!(missing.problem, ObjectProblem::NoBucket(_));
-                assert!(
-                    kind && missing.subject.starts_with("az://none/"),
-                    "{missing}"
-                );
-                let refused = same.head("a/0").await.unwrap_err();
-                // Azure itself has another code for it, AuthenticationFailed.
-                let kind = matches!(refused.problem, ObjectProblem::AccessRefused(_));
-                assert!(kind, "{refused}");
+                for name in ["a/0", "a/1", "a/2", "a/3"] {
+                    let bytes = Bytes::from_static(b"a");
+                    assert!(bucket.put_if_absent(name, bytes).await.unwrap());
+                }
+                assert_eq!(whole(&bucket, "a/0").await.unwrap(), b"a");
             });
         }
-    });
-    let _ = server.kill();
-    let _ = server.wait();
-    used.unwrap();
+        std::fs::write(&file, format!("{value}\n")).unwrap();
+        let named_file = CredentialSource::File(file.clone());
+        let same = bucket_with(&url(BUCKET), named_file.clone(), Vec::new());
+        block_on(async { assert_eq!(names(&same, "a/").await.len(), 4) });
+
+        let none = bucket_with(&url("none"), named, Vec::new());
+        std::fs::write(&file, BASE64_STANDARD.encode("another")).unwrap();
+        block_on(async {
+            let missing = none.put("a", Bytes::new()).await.unwrap_err();
+            let kind = matches!(missing.problem, ObjectProblem::NoBucket(_));
+            assert!(
+                kind && missing.subject.starts_with("az://none/"),
+                "{missing}"
+            );
+            let refused = same.head("a/0").await.unwrap_err();
+            // Azure itself has another code for it, AuthenticationFailed.
+            let kind = matches!(refused.problem, ObjectProblem::AccessRefused(_));
+            assert!(kind, "{refused}");
+        });
+    }
 }
 
 #[test]

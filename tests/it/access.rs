@@ -15,10 +15,8 @@ use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::grpc::Client;
 use crate::support::http::{self, Reply};
-use crate::support::program::Start;
+use crate::support::program::{PATIENCE, Start};
 use crate::support::tls::Authority;
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Two catalogs, `open` and `closed`, each with one package of its name.
 struct Site {

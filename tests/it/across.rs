@@ -1,12 +1,10 @@
 //! The index of the HTTP port, queries over several catalogs, and what is told of
 //! a name that no catalog has.
 
-use std::fs;
-
 use serde_json::{Value, json};
 
-use crate::support::almanac::{Almanac, catalog};
-use crate::support::catalog::{Catalog, Format, bundle, entry};
+use crate::support::almanac::open_and_closed;
+use crate::support::catalog::{Catalog, bundle, entry};
 use crate::support::http::{self, Reply};
 use crate::support::program::{PATIENCE, pause};
 use crate::support::served::{Folders, Served};
@@ -368,20 +366,7 @@ fn an_empty_selection_stays_empty_and_a_header_names_what_was_meant() {
 
 #[test]
 fn restricted_catalogs_are_told_to_their_readers_only() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    for (name, content) in [("open", south()), ("closed", north())] {
-        fs::create_dir(path(name)).unwrap();
-        content.write_to(&folder.path().join(name), Format::JsonLines);
-    }
-    fs::write(path("tokens"), "reader-secret\n").unwrap();
-    let source = |name: &str| catalog(name, &format!("file:{}", path(name)));
-    let (open, closed) = (source("open"), source("closed"));
-    let config = format!("{open}\n{closed}\ntoken_files = [{:?}]\n", path("tokens"));
-    let mut almanac = Almanac::start(&config);
-    for name in ["open", "closed"] {
-        almanac.until(name, "a revision", |status| status["state"] == "serving");
-    }
+    let (_folder, mut almanac) = open_and_closed([&south(), &north()]);
     let address = almanac.program.address("http");
     let get = |path: &str, token: Option<&str>| {
         let value = format!("Bearer {}", token.unwrap_or_default());

@@ -7,8 +7,8 @@ use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::clock::Clock;
 use crate::support::http::{Reply, ask};
+use crate::support::program::PATIENCE;
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const YEAR: Duration = Duration::from_hours(365 * 24);
 
 /// An almanac with this clock that follows a folder, in which there is one package.

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -12,9 +11,8 @@ use tempfile::TempDir;
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http::{Reply, get};
-use crate::support::program::{Program, Start};
+use crate::support::program::{PATIENCE, Program, Start};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const SEARCH: &str = "/catalogs/a/api/v1/search?q=et";
 /// A user without rights.
 const NOBODY: u32 = 65_534;
@@ -27,23 +25,28 @@ struct Stored {
     search: Reply,
 }
 
+/// An almanac that follows the catalog `a`, in a folder with the source and the data.
+fn started() -> (TempDir, Almanac) {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("catalog");
+    fs::create_dir(&source).unwrap();
+    Catalog::small().write_to(&source, Format::JsonLines);
+    let config = catalog("a", &format!("file:{}", source.display()));
+    let almanac = Almanac::start_in(&folder.path().join("data"), &config);
+    (folder, almanac)
+}
+
 impl Stored {
     /// Made by an almanac that ends in this way.
     fn by(end: impl FnOnce(&mut Program)) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let source = folder.path().join("catalog");
-        fs::create_dir(&source).unwrap();
-        Catalog::small().write_to(&source, Format::JsonLines);
-        let config = catalog("a", &format!("file:{}", source.display()));
-        let data = folder.path().join("data");
-        let mut almanac = Almanac::start_in(&data, &config);
+        let (folder, mut almanac) = started();
         almanac.until("a", "a revision", |status| status["state"] == "serving");
         almanac.until_encoded(1);
         let all = almanac.all("a");
         let search = almanac.http(SEARCH);
         assert_eq!((all.status, search.status), (200, 200));
         end(&mut almanac.program);
-        fs::remove_dir_all(source).unwrap();
+        fs::remove_dir_all(folder.path().join("catalog")).unwrap();
         Self {
             folder,
             all,
@@ -126,13 +129,8 @@ fn a_data_folder_that_is_removed_ends_the_program_with_a_clear_line() {
         |data| fs::rename(data.join("revisions"), data.join("elsewhere")).unwrap(),
     ];
     for remove in remove {
-        let folder = tempfile::tempdir().unwrap();
-        let source = folder.path().join("catalog");
-        fs::create_dir(&source).unwrap();
-        Catalog::small().write_to(&source, Format::JsonLines);
-        let config = catalog("a", &format!("file:{}", source.display()));
+        let (folder, mut almanac) = started();
         let data = folder.path().join("data");
-        let mut almanac = Almanac::start_in(&data, &config);
         almanac.until_whole("a");
         almanac.until_encoded(1);
         // Nothing is written any more.

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::http::fruit_served;
+use crate::support::cases::cases;
 use crate::support::needs::skip_without;
 use crate::support::served::Served;
 
@@ -122,12 +123,7 @@ fn a_reader_of_several_members_finds_one() {
 fn random_selections_are_read_by_every_library() {
     let served = fruit_served();
     let choice = |key: &str| prop::sample::select(values(&served, key));
-    let config = ProptestConfig {
-        cases: 150,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    proptest!(config, |(
+    proptest!(cases(150), |(
         schema in choice("schema"),
         package in choice("package"),
         name in choice("name"),

@@ -10,6 +10,8 @@ use almanac::config::{Config, Environment, Settings};
 use clap::{CommandFactory as _, Parser as _};
 use fbc::problem::Code;
 
+use crate::support::file::root;
+
 /// Flags of other programs that the pages name.
 const FOREIGN_FLAGS: [&str; 44] = [
     "set",
@@ -574,8 +576,4 @@ fn rust_files(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
 
 pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
 }

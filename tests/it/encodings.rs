@@ -181,21 +181,23 @@ fn a_client_keeps_the_form_that_it_has() {
     assert!(decode(&reply) == forms[0].body);
 }
 
-#[test]
-fn a_file_that_is_not_whole_is_never_served_and_made_again() {
+/// A program that has encoded the whole and ended, the whole, and the folder of its revision.
+fn encoded_and_ended() -> (Served, Vec<u8>, PathBuf) {
     let folders = Folders::of("fruit", &fruit());
     let arguments = folders.sources().into_iter();
-    let mut served = Served::start(arguments.chain(["--poll".into(), "never".into()]));
+    let served = Served::start(arguments.chain(["--poll".into(), "never".into()]));
+    let mut served = served.keeping(&folders);
     wait(&mut served);
     let plain = served.get(ALL).body;
     let folder = revision(&served);
     served.program.terminate();
-    assert!(
-        served
-            .program
-            .wait(crate::support::program::PATIENCE)
-            .success()
-    );
+    assert!(served.program.wait(PATIENCE).success());
+    (served, plain, folder)
+}
+
+#[test]
+fn a_file_that_is_not_whole_is_never_served_and_made_again() {
+    let (served, plain, folder) = encoded_and_ended();
     // What a crash may leave, and what a disk may do.
     let left = folder.parent().unwrap().join("new-left");
     fs::create_dir(&left).unwrap();
@@ -230,19 +232,7 @@ fn a_file_that_is_not_whole_is_never_served_and_made_again() {
 
 #[test]
 fn without_room_for_its_file_the_whole_is_sent_in_segments() {
-    let folders = Folders::of("fruit", &fruit());
-    let arguments = folders.sources().into_iter();
-    let mut served = Served::start(arguments.chain(["--poll".into(), "never".into()]));
-    wait(&mut served);
-    let plain = served.get(ALL).body;
-    let folder = revision(&served);
-    served.program.terminate();
-    assert!(
-        served
-            .program
-            .wait(crate::support::program::PATIENCE)
-            .success()
-    );
+    let (mut served, plain, folder) = encoded_and_ended();
     // A folder in its place that cannot be replaced.
     let block = |name| {
         fs::remove_file(folder.join(name)).unwrap();

@@ -8,7 +8,7 @@ use crate::support::catalog::{Catalog, Format, entry};
 use crate::support::http::get;
 use crate::support::image::{Built, CONFIGS_LABEL, Image, Layer};
 use crate::support::port::free_port;
-use crate::support::program::{PATIENCE, STEP};
+use crate::support::program::{Killed, PATIENCE, STEP};
 use crate::support::registry::{Access, Behaviour, DigestHeader};
 use crate::support::served::{Folders, Served, start, with};
 use crate::support::upstream::Upstream;
@@ -410,15 +410,5 @@ fn a_catalog_is_followed_on_when_nobody_reads_the_log_any_more() {
             assert!(begun.elapsed() < PATIENCE, "{package} is not served");
             std::thread::sleep(STEP);
         }
-    }
-}
-
-/// A program that ends with the test.
-struct Killed(std::process::Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

@@ -15,6 +15,7 @@ use crate::support::catalog::{Catalog, Format, entry};
 use crate::support::grpc::Client;
 use crate::support::http;
 use crate::support::in_store::InStore;
+use crate::support::runtime::block_on;
 
 /// The verification of the files takes longer than the test.
 const SLOW: &str = "\n[scrub]\ninterval = \"never\"\nrate = 1\n";
@@ -146,9 +147,7 @@ fn bundles(
     known: &[proto::Bundle],
 ) -> Vec<Result<Vec<proto::Bundle>, tonic::Code>> {
     let address = almanac.program.address("grpc");
-    let runtime = &mut tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_all().build().unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let client = Client::new(address);
         let list = "/api.Registry/ListBundles";
         let listed = client.stream(list, proto::ListBundlesRequest {});

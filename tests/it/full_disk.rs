@@ -11,10 +11,8 @@ use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::faults::{Faults, Operation};
 use crate::support::http::{Reply, get};
-use crate::support::program::Start;
+use crate::support::program::{PATIENCE, Start};
 use crate::support::small_disk::SmallDisk;
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The whole document of the status.
 fn document(almanac: &mut Almanac) -> Value {

@@ -12,6 +12,7 @@ use crate::support::grpc::Client;
 use crate::support::h2::{self, Connection};
 use crate::support::http;
 use crate::support::program::PATIENCE;
+use crate::support::runtime::block_on;
 
 const GET_PACKAGE: &str = "/api.Registry/GetPackage";
 const LIST_BUNDLES: &str = "/api.Registry/ListBundles";
@@ -103,11 +104,7 @@ fn refused(
     code: Code,
     text: &str,
 ) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let client = Client::new(address);
         for (path, message) in calls {
             let refusal = client.raw(&path, &message).await.unwrap_err();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::support::cases::cases;
 use crate::support::catalog::{Catalog, entry};
 use crate::support::http::Reply;
 use crate::support::image::Image;
@@ -325,12 +326,7 @@ fn every_selection_is_the_same_in_every_form() {
         values.into_iter().map(str::to_owned).collect()
     };
     let choice = |key: &str| prop::sample::select(values(key));
-    let config = ProptestConfig {
-        cases: 150,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    proptest!(config, |(
+    proptest!(cases(150), |(
         schema in choice("schema"),
         package in choice("package"),
         name in choice("name"),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tar::{EntryType, Header};
 
 use crate::support::almanac::{Almanac, catalog};
-use crate::support::catalog::{Catalog, Format};
+use crate::support::catalog::text_of;
 use crate::support::image::{Built, CONFIGS_LABEL, Compression, Image, Layer};
 use crate::support::layer::Entry;
 use crate::support::upstream::Upstream;
@@ -33,18 +33,13 @@ fn new() -> Layer {
     Layer::new()
 }
 
-/// The text of a catalog with one package.
-fn text(package: &str) -> String {
-    Catalog::one(package).text(Format::JsonLines)
-}
-
 /// The lower layer of most cases: two packages, and files beside the catalog.
 fn base() -> Layer {
     new()
         .folder("configs")
-        .file("configs/one.json", text("one"))
-        .file("configs/sub/two.json", text("two"))
-        .file("configs-extra/three.json", text("three"))
+        .file("configs/one.json", text_of("one"))
+        .file("configs/sub/two.json", text_of("two"))
+        .file("configs-extra/three.json", text_of("three"))
         .file("etc/passwd", "root")
 }
 
@@ -172,8 +167,8 @@ fn layers_are_read_in_each_compression_or_refused_by_its_name() {
 fn names_and_files_of_every_dialect_are_read() {
     let mut table = Table::default();
     let long = format!("configs/{}/catalog.json", "a-long-name".repeat(20));
-    table.served([new().file(&long, text("long"))], ["long"]);
-    let one = text("one");
+    table.served([new().file(&long, text_of("long"))], ["long"]);
+    let one = text_of("one");
     let pax = Archive::default()
         .pax(&[("path", &long)])
         .file("stand-in", one.as_bytes());
@@ -290,7 +285,7 @@ fn links_are_followed_inside_the_folder_and_refused_out_of_it() {
     }
     let through = base().symlink("configs/link", "/etc");
     table.refused(
-        [through, new().file("configs/link/x.json", text("x"))],
+        [through, new().file("configs/link/x.json", text_of("x"))],
         ["LAYER", "configs/link/x.json", "through the symlink"],
     );
     table.check();
@@ -299,7 +294,7 @@ fn links_are_followed_inside_the_folder_and_refused_out_of_it() {
 #[test]
 fn upper_layers_hide_what_lower_ones_have() {
     let mut table = Table::default();
-    let four = || new().file("configs/four.json", text("four"));
+    let four = || new().file("configs/four.json", text_of("four"));
     table.served([base(), four()], ["four", "one", "two"]);
     table.served([base(), new().whiteout("configs/one.json")], ["two"]);
     table.served([base(), new().whiteout("configs/sub")], ["one"]);
@@ -309,7 +304,7 @@ fn upper_layers_hide_what_lower_ones_have() {
     table.served([base(), four().whiteout("configs")], ["four"]);
     let first = new().whiteout("configs");
     table.served(
-        [base(), first.file("configs/four.json", text("four"))],
+        [base(), first.file("configs/four.json", text_of("four"))],
         ["four"],
     );
     table.served([base(), four().opaque("configs")], ["four"]);
@@ -317,8 +312,8 @@ fn upper_layers_hide_what_lower_ones_have() {
     let opaque_root = four().file(".wh..wh..opq", "");
     table.served([base(), opaque_root], ["four"]);
     // A folder above the catalog's.
-    let deep = new().file("var/lib/catalog/one.json", text("one"));
-    let upper = new().file("var/lib/catalog/two.json", text("two"));
+    let deep = new().file("var/lib/catalog/one.json", text_of("one"));
+    let upper = new().file("var/lib/catalog/two.json", text_of("two"));
     for hidden in ["var", "var/lib", "var/lib/catalog"] {
         let layers = [deep.clone(), upper.clone().whiteout(hidden)];
         table.served_of(&labelled("/var/lib/catalog", layers), ["two"]);
@@ -334,13 +329,13 @@ fn upper_layers_hide_what_lower_ones_have() {
         ["one", "two"],
     );
     // Later entries of one layer win, and so do other kinds of things.
-    let twice = base().file("configs/one.json", text("other"));
+    let twice = base().file("configs/one.json", text_of("other"));
     table.served([twice], ["other", "two"]);
     table.served(
-        [base(), new().file("configs/sub", text("file"))],
+        [base(), new().file("configs/sub", text_of("file"))],
         ["file", "one"],
     );
-    let folder = new().file("configs/one.json/in.json", text("in"));
+    let folder = new().file("configs/one.json/in.json", text_of("in"));
     table.served([base(), folder], ["in", "two"]);
     table.refused(
         [base(), new().whiteout("configs")],
@@ -362,8 +357,8 @@ fn the_catalog_folder_may_be_a_file_the_root_or_behind_a_symlink() {
     let file = labelled("/configs/sub/two.json", [base()]);
     table.served_of(&file, ["two"]);
     let root = new()
-        .file("one.json", text("one"))
-        .file("opt/two.json", text("two"));
+        .file("one.json", text_of("one"))
+        .file("opt/two.json", text_of("two"));
     table.served_of(&labelled("/", [root]), ["one", "two"]);
     for target in ["configs", "/configs", "./configs/"] {
         let layers = [base(), new().symlink("catalog", target)];
@@ -396,7 +391,7 @@ fn what_is_no_file_of_a_catalog_is_refused_by_name() {
         );
     }
     for path in ["../out.json", "configs/../../out.json"] {
-        let layer = base().file(path, text("out"));
+        let layer = base().file(path, text_of("out"));
         table.refused([layer], ["LAYER", path, "\"..\""]);
     }
     let foreign: [fn(&mut Value); 2] = [

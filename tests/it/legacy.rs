@@ -15,6 +15,7 @@ use crate::sources::{holds, refused, rendered};
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::Catalog;
 use crate::support::image::{Built, Image, Layer};
+use crate::support::runtime::block_on;
 use crate::support::upstream::Upstream;
 
 const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
@@ -77,10 +78,7 @@ fn database(folder: &TempDir, statements: &str) -> PathBuf {
 
     let path = folder.path().join("index.db");
     let _ = fs::remove_file(&path);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.unwrap().block_on(async {
+    block_on(async {
         let options = sqlx::sqlite::SqliteConnectOptions::new();
         let options = options
             .filename(&path)

@@ -16,6 +16,7 @@ use crate::support::catalog::{Catalog, Format};
 use crate::support::image::{Built, Image, Index, Layer};
 use crate::support::program::Start;
 use crate::support::registry::{Access, DigestHeader};
+use crate::support::runtime::block_on;
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
@@ -38,11 +39,6 @@ fn reference(upstream: &Upstream) -> Reference {
 
 fn render(upstream: &Upstream) -> crate::support::program::Finished {
     Start::new(["render", &upstream.reference(REPOSITORY, "latest")]).run()
-}
-
-fn run<T>(work: impl Future<Output = T>) -> T {
-    let builder = &mut tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().build().unwrap().block_on(work)
 }
 
 /// A client with a login for the registry.
@@ -83,7 +79,7 @@ fn a_tag_is_read_by_its_manifest_where_head_names_another_digest() {
     upstream.behave();
     let missing = Image::of_catalog(&Catalog::one("second")).build();
     let digest = missing.digest();
-    let error = run(async {
+    let error = block_on(async {
         let registries = Registries::new(&Settings::default()).unwrap();
         let by_digest = reference(&upstream).with_digest(digest);
         let route = registries.route(&by_digest).await.unwrap();
@@ -95,7 +91,7 @@ fn a_tag_is_read_by_its_manifest_where_head_names_another_digest() {
 #[test]
 fn credentials_are_not_called_missing_where_a_registry_does_not_ask_for_them() {
     let (upstream, _) = upstream();
-    let resolve = |client: &Client| run(client.resolve(&reference(&upstream))).unwrap_err();
+    let resolve = |client: &Client| block_on(client.resolve(&reference(&upstream))).unwrap_err();
     let (with_password, _folder) = with_login(&upstream, &password());
     let (with_token, _other) = with_login(&upstream, &json!({"identitytoken": "refresh"}));
     let without = Client::new(&Settings::default()).unwrap();
@@ -117,7 +113,7 @@ fn credentials_are_not_called_missing_where_a_registry_does_not_ask_for_them() {
 fn a_limit_of_requests_is_reported_with_the_registrys_text_the_pause_and_the_login() {
     let (upstream, image) = upstream();
     let limited = |client: &Client| -> Error {
-        run(client.manifest(&reference(&upstream), &image.digest())).unwrap_err()
+        block_on(client.manifest(&reference(&upstream), &image.digest())).unwrap_err()
     };
     let new = |login: Option<&Value>| match login {
         Some(login) => with_login(&upstream, login),
@@ -140,7 +136,7 @@ fn a_limit_of_requests_is_reported_with_the_registrys_text_the_pause_and_the_log
     let (known, _other) = new(Some(&password()));
     upstream.behave();
     upstream.misbehave(|behaviour| behaviour.access = Access::Basic("me", "secret"));
-    run(known.manifest(&reference(&upstream), &image.digest())).unwrap();
+    block_on(known.manifest(&reference(&upstream), &image.digest())).unwrap();
     upstream.misbehave(|behaviour| behaviour.status = Some(429));
     let error = limited(&known).to_string();
     assert!(error.ends_with("(credentials were sent)"), "{error}");
@@ -148,7 +144,7 @@ fn a_limit_of_requests_is_reported_with_the_registrys_text_the_pause_and_the_log
     // The response to HEAD has no text. Without a pause, one more request gets it.
     upstream.forget_requests();
     let (client, _third) = new(None);
-    let error = run(client.resolve(&reference(&upstream))).unwrap_err();
+    let error = block_on(client.resolve(&reference(&upstream))).unwrap_err();
     assert!(error.to_string().contains("TOLD_OFF"), "{error}");
     assert_eq!(upstream.lines(), [HEAD, GET]);
 }
@@ -160,7 +156,7 @@ fn a_tag_that_needs_a_login_is_reported_with_the_registrys_text() {
     for challenge in [None, Some("Basic realm=\"a\""), Some("Negotiate")] {
         upstream.misbehave(|behaviour| behaviour.access = Access::Nobody(challenge));
         upstream.forget_requests();
-        let error = run(stranger.resolve(&reference(&upstream))).unwrap_err();
+        let error = block_on(stranger.resolve(&reference(&upstream))).unwrap_err();
         for said in [
             "401 Unauthorized: UNAUTHORIZED: authentication required",
             "no credentials are configured for it",
@@ -173,7 +169,7 @@ fn a_tag_that_needs_a_login_is_reported_with_the_registrys_text() {
     upstream.misbehave(|behaviour| behaviour.access = Access::Basic("me", "other"));
     upstream.forget_requests();
     let (known, _folder) = with_login(&upstream, &password());
-    let error = run(known.resolve(&reference(&upstream))).unwrap_err();
+    let error = block_on(known.resolve(&reference(&upstream))).unwrap_err();
     assert!(
         error
             .to_string()
@@ -186,7 +182,7 @@ fn a_tag_that_needs_a_login_is_reported_with_the_registrys_text() {
 #[test]
 fn a_forbidden_image_is_reported_with_what_became_of_the_credentials() {
     let (upstream, _) = upstream();
-    let error = |client: &Client| run(client.resolve(&reference(&upstream))).unwrap_err();
+    let error = |client: &Client| block_on(client.resolve(&reference(&upstream))).unwrap_err();
     let (stranger, _folder) = with_login(&upstream, &json!({}));
     upstream.misbehave(|behaviour| behaviour.status = Some(403));
     let refused = error(&stranger).to_string();
@@ -194,7 +190,7 @@ fn a_forbidden_image_is_reported_with_what_became_of_the_credentials() {
     let (known, _other) = with_login(&upstream, &password());
     upstream.behave();
     upstream.misbehave(|behaviour| behaviour.access = Access::Basic("me", "secret"));
-    run(known.resolve(&reference(&upstream))).unwrap();
+    block_on(known.resolve(&reference(&upstream))).unwrap();
     upstream.misbehave(|behaviour| behaviour.status = Some(403));
     let refused = error(&known).to_string();
     assert!(refused.ends_with("(credentials were sent)"), "{refused}");
@@ -204,7 +200,7 @@ fn a_forbidden_image_is_reported_with_what_became_of_the_credentials() {
 fn a_manifest_with_a_wrong_digest_in_its_header_is_reported_as_such() {
     let (upstream, image) = upstream();
     upstream.misbehave(|behaviour| behaviour.digest_header = DigestHeader::Wrong);
-    let error = run(async {
+    let error = block_on(async {
         let registries = Registries::new(&Settings::default()).unwrap();
         let route = registries.route(&reference(&upstream)).await.unwrap();
         route.resolve_manifest().await.unwrap_err()
@@ -246,7 +242,7 @@ fn an_encoding_that_nobody_requested_is_named() {
     };
     upstream.put_blob(bytes.clone());
     let pull = || {
-        run(async {
+        block_on(async {
             let client = Client::new(&Settings::default()).unwrap();
             let mut stream = client.blob(&reference(&upstream), &descriptor).await?;
             let mut found = Vec::new();
@@ -286,7 +282,7 @@ fn referrers_on_further_pages_are_found_and_endless_pages_end() {
     }
     wanted.sort_unstable();
     let referrers = || {
-        run(async {
+        block_on(async {
             let registries = Registries::new(&Settings::default()).unwrap();
             let route = registries.route(&reference(&upstream)).await.unwrap();
             route.referrers(&subject).await.unwrap()
@@ -314,16 +310,7 @@ fn a_mirror_leaves_out_attestations_and_signatures_that_its_source_lacks() {
     let catalog = Image::of_catalog(&Catalog::one("first")).build();
     let image = Index::new().image(catalog).image(attestation).build();
     let upstream = Upstream::start();
-    image.for_each_blob(|blob| {
-        upstream.put_blob(blob.bytes.clone());
-    });
-    image.for_each_manifest(|manifest| {
-        if ![absent, image.digest()].contains(&manifest.digest) {
-            let (name, bytes) = (manifest.digest.to_string(), manifest.bytes.clone());
-            upstream.put_manifest(REPOSITORY, &name, bytes, manifest.media_type);
-        }
-    });
-    upstream.put_manifest(REPOSITORY, "latest", image.top.bytes.clone(), OCI_INDEX);
+    upstream.push_without_manifest(REPOSITORY, "latest", &image, absent);
     let dangling = Digest::of(b"a signature that was removed");
     let descriptor = json!({"mediaType": OCI_MANIFEST, "digest": dangling, "size": 1});
     upstream.put_referrer(REPOSITORY, &image.digest(), descriptor);

@@ -8,19 +8,11 @@ use serde_json::Value;
 use crate::support::http;
 use crate::support::needs::skip_without;
 use crate::support::program::Program;
+use crate::support::served::Served;
 
 /// The program serving the sample catalog under the name that the pages use.
 fn served() -> Program {
-    let mut program = Program::start([
-        "serve",
-        "community=file:deploy/catalog",
-        "--data-dir={data}",
-        "--grpc=127.0.0.1:0",
-        "--http=127.0.0.1:0",
-        "--admin=127.0.0.1:0",
-    ]);
-    program.wait_until_ready();
-    program
+    Served::start(["community=file:deploy/catalog"]).program
 }
 
 /// Output of a line of the page.

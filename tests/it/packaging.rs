@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::support::file::root;
 use crate::support::needs::skip_without;
 use crate::support::program::{PATIENCE, pause};
 
@@ -18,10 +19,6 @@ const PACKAGES: [(&str, &str); 3] = [
     ("fbc", "crates/fbc"),
     ("images", "crates/images"),
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
-}
 
 /// Runs a program to its end, which has to be good, and returns what it prints.
 fn run(command: &mut Command) -> String {

@@ -19,6 +19,7 @@ use crate::support::cosign::Signer;
 use crate::support::image::{Built, Image, Index};
 use crate::support::needs::skip_without;
 use crate::support::program::{PATIENCE, Start};
+use crate::support::runtime::block_on;
 use crate::support::upstream::Upstream;
 use crate::support::{file, http};
 
@@ -72,11 +73,7 @@ impl Setup {
             },
             ..Settings::default()
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
+        block_on(async {
             let registries = Registries::new(&settings).unwrap();
             let route = registries.route(&source.parse().unwrap()).await?;
             let digest = route.resolve().await?.digest;

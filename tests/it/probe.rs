@@ -26,6 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::support::catalog::Catalog;
 use crate::support::port::{self, NOBODY};
 use crate::support::program::{Finished, Start};
+use crate::support::runtime::block_on;
 use crate::support::served::{Folders, Served};
 
 /// Asks as `grpc_health_probe` does. With its own limits of a second each it
@@ -387,11 +388,7 @@ fn acceptor(certificate: &str, key: &str) -> TlsAcceptor {
 /// tests.
 fn serve(listener: TcpListener, status: Option<&'static str>, tls: Option<TlsAcceptor>) {
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
+        block_on(async {
             listener.set_nonblocking(true).unwrap();
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             while let Ok((stream, _)) = listener.accept().await {

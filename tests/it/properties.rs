@@ -17,18 +17,12 @@ use almanac::ingest::{LoadOptions, Source, load};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
+use crate::support::cases::cases;
 use crate::support::catalog::{Catalog, Format};
-
-fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
+use crate::support::runtime::block_on;
 
 proptest! {
-    #![proptest_config(config(200))]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn the_order_of_files_and_documents_does_not_change_the_graph(
@@ -89,7 +83,7 @@ proptest! {
 
 proptest! {
     // Each writes two folders.
-    #![proptest_config(config(20))]
+    #![proptest_config(cases(20))]
 
     #[test]
     fn a_check_finds_the_same_in_any_order(
@@ -100,9 +94,8 @@ proptest! {
             for (name, text) in &files {
                 std::fs::write(folder.path().join(name), text).unwrap();
             }
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let source = Source::File(folder.path().to_owned());
-            let loaded = runtime.unwrap().block_on(load(&source, &LoadOptions::default()));
+            let loaded = block_on(load(&source, &LoadOptions::default()));
             let Ok(report) = loaded.unwrap().read(|_, _, _| Ok::<_, Infallible>(()));
             (report.counts, findings(&report.problems))
         });

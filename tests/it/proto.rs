@@ -1,10 +1,11 @@
 //! The committed protobuf code and descriptors are those of the definition.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
+
+use crate::support::file::root;
 
 /// Set to `1`, this variable has the test write what it would compare.
 const REGENERATE: &str = "ALMANAC_REGENERATE";
@@ -101,8 +102,4 @@ fn descriptors(with_comments: bool) -> FileDescriptorSet {
         .open_file("registry.proto")
         .unwrap()
         .file_descriptor_set()
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
 }

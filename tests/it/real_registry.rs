@@ -5,8 +5,6 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -15,9 +13,7 @@ use crate::support::catalog::{Catalog, Format};
 use crate::support::image::{Built, CONFIGS_LABEL, Compression, Image, Index, Layer};
 use crate::support::needs::skip_without;
 use crate::support::port;
-
-/// How long a push may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::support::program::{PATIENCE, wait_for};
 
 /// The `distribution` registry with its storage.
 pub(crate) struct Distribution {
@@ -69,16 +65,7 @@ impl Distribution {
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
-        let begin = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait().unwrap() {
-                break status;
-            }
-            if begin.elapsed() > PATIENCE {
-                let _ = child.kill();
-            }
-            sleep(Duration::from_millis(10));
-        };
+        let status = wait_for(&mut child, PATIENCE);
         assert!(status.success(), "skopeo: {status}");
     }
 

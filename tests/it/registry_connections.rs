@@ -14,6 +14,7 @@ use crate::support::image::Image;
 use crate::support::port::NOBODY;
 use crate::support::program::{Finished, Start};
 use crate::support::proxy::Proxy;
+use crate::support::runtime::block_on;
 use crate::support::tls::{Authority, Pair};
 use crate::support::upstream::Upstream;
 
@@ -44,12 +45,8 @@ fn put(folder: &Path, host: &str, content: &str) {
 }
 
 fn resolve(settings: &Settings, host: &str) -> Result<(), Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
     let reference = format!("{host}/{REPOSITORY}:latest").parse().unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let client = Client::new(settings).unwrap();
         client.resolve(&reference).await.map(drop)
     })

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::file::root;
 use crate::support::needs::skip_without;
 
 #[test]
@@ -127,7 +128,7 @@ fn the_oldest_rust_is_the_one_that_the_dependencies_need() {
 #[test]
 fn a_package_has_every_file_that_its_code_is_made_of() {
     for (package, folder) in [
-        ("almanac", root()),
+        ("almanac", root().to_path_buf()),
         ("fbc", root().join("crates/fbc")),
         ("images", root().join("crates/images")),
     ] {
@@ -242,8 +243,4 @@ fn oldest_rust() -> String {
     let manifest: toml::Table = manifest.parse().unwrap();
     let version = &manifest["workspace"]["package"]["rust-version"];
     version.as_str().unwrap().to_owned()
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
 }

@@ -12,18 +12,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::almanac::{Almanac, catalog, following};
-use crate::support::catalog::{Catalog, Format};
-use crate::support::image::{Built, Compression, Image, Layer};
+use crate::support::catalog::{Catalog, Format, text_of};
+use crate::support::image::{Compression, Image, Layer, image_of};
 use crate::support::program::{Finished, Start};
 use crate::support::upstream::Upstream;
-
-fn image_of(package: &str) -> Built {
-    Image::of_catalog(&Catalog::one(package)).build()
-}
-
-fn text(package: &str) -> String {
-    Catalog::one(package).text(Format::JsonLines)
-}
 
 pub(crate) fn rendered(source: &str) -> Finished {
     Start::new(["render", source]).run()
@@ -34,7 +26,7 @@ pub(crate) fn rendered(source: &str) -> Finished {
 pub(crate) fn holds(source: &str, package: &str) {
     let render = rendered(source);
     assert!(render.status.success(), "{source}: {}", render.stderr);
-    assert_eq!(render.stdout, text(package), "{source}");
+    assert_eq!(render.stdout, text_of(package), "{source}");
     for command in [&["check"][..], &["list", "packages"]] {
         let run = Start::new(command.iter().copied().chain([source])).run();
         let good = run.status.success() || run.status.code() == Some(1);
@@ -130,7 +122,7 @@ fn what_came_from_one_repository_of_a_layout_is_not_served_for_another() {
     // A version that is not there yet, and another catalog.
     almanac.reconfigure(&of("quay.io/one/catalog:v9"));
     almanac.until_failed("a");
-    assert_eq!(almanac.all("a").text(), text("one"));
+    assert_eq!(almanac.all("a").text(), text_of("one"));
     almanac.reconfigure(&of("quay.io/two/catalog:v9"));
     almanac.until("a", "the other", |status| {
         let error = status["last_error"].as_str().unwrap_or_default();
@@ -194,13 +186,13 @@ fn a_replaced_archive_is_served_and_a_broken_one_is_not() {
     let source = format!("docker-archive:{}", archive.display());
     let mut almanac = Almanac::start(&format!("poll = \"1h\"\n{}", catalog("a", &source)));
     almanac.until("a", "the first", |status| status["state"] == "serving");
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
     replace(&first[..1000]);
     almanac.until_failed("a");
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
     replace(&saved(&[("quay.io/a/b:v1", "second")]));
     almanac.until("a", "the second", |status| status["revision"]["id"] == 2);
-    assert_eq!(almanac.all("a").text(), text("second"));
+    assert_eq!(almanac.all("a").text(), text_of("second"));
 }
 
 /// An almanac that follows a folder, with an hour between polls.
@@ -215,16 +207,16 @@ fn watching(path: &Path) -> Almanac {
 
 fn second(almanac: &mut Almanac) {
     almanac.until("a", "the second", |status| status["revision"]["id"] == 2);
-    assert_eq!(almanac.all("a").text(), text("second"));
+    assert_eq!(almanac.all("a").text(), text_of("second"));
 }
 
 #[test]
 fn a_changed_folder_is_served_before_the_next_poll() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("catalog.json");
-    fs::write(&file, text("first")).unwrap();
+    fs::write(&file, text_of("first")).unwrap();
     let mut almanac = watching(root.path());
-    fs::write(&file, text("second")).unwrap();
+    fs::write(&file, text_of("second")).unwrap();
     second(&mut almanac);
 }
 
@@ -232,7 +224,7 @@ fn a_changed_folder_is_served_before_the_next_poll() {
 fn what_lies_beside_a_catalog_brings_about_no_pass() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("catalog.json");
-    fs::write(&file, text("first")).unwrap();
+    fs::write(&file, text_of("first")).unwrap();
     let mut almanac = watching(&file);
     let passes = |almanac: &mut Almanac| {
         let metrics = almanac.metrics();
@@ -248,7 +240,7 @@ fn what_lies_beside_a_catalog_brings_about_no_pass() {
     }
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(passes(&mut almanac), 1);
-    fs::write(&file, text("second")).unwrap();
+    fs::write(&file, text_of("second")).unwrap();
     second(&mut almanac);
 }
 
@@ -263,7 +255,7 @@ fn a_changed_layout_is_served_before_the_next_poll() {
     almanac.until_at("a", &image_of("first").digest());
     image_of("second").add_to_layout(&folder, "latest");
     almanac.until_at("a", &image_of("second").digest());
-    assert_eq!(almanac.all("a").text(), text("second"));
+    assert_eq!(almanac.all("a").text(), text_of("second"));
 }
 
 #[test]
@@ -272,7 +264,7 @@ fn a_config_map_that_is_swapped_is_served_as_a_whole() {
     let mount = |version: &str, package: &str| {
         fs::create_dir(root.path().join(version)).unwrap();
         let file = root.path().join(version).join("catalog.json");
-        fs::write(file, text(package)).unwrap();
+        fs::write(file, text_of(package)).unwrap();
         symlink(version, root.path().join("..data_tmp")).unwrap();
         fs::rename(root.path().join("..data_tmp"), root.path().join("..data")).unwrap();
     };
@@ -290,7 +282,7 @@ fn a_checkout_that_is_swapped_is_served() {
     let check_out = |commit: &str, package: &str| {
         let folder = root.path().join("worktrees").join(commit).join("catalog");
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("catalog.json"), text(package)).unwrap();
+        fs::write(folder.join("catalog.json"), text_of(package)).unwrap();
         symlink(format!("worktrees/{commit}"), root.path().join("next")).unwrap();
         fs::rename(root.path().join("next"), root.path().join("current")).unwrap();
     };
@@ -308,12 +300,12 @@ fn a_folder_that_is_being_written_is_not_served_in_part() {
     for _ in 0..3 {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("catalog.json");
-        fs::write(&file, text("first")).unwrap();
+        fs::write(&file, text_of("first")).unwrap();
         let source = format!("file:{}", root.path().display());
         let mut almanac = Almanac::start(&following(&source));
         almanac.until("a", "the first", |status| status["state"] == "serving");
         // Piece by piece, in none of which there is a catalog.
-        let whole = text("second");
+        let whole = text_of("second");
         let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
         for part in 1..=60 {
             let begin = Instant::now();
@@ -347,7 +339,7 @@ fn a_link_out_of_a_folder_is_followed_only_into_folders_that_a_setting_names() {
     let config = following(&format!("file:{}", folder.display()));
     let mut almanac = Almanac::start(&config);
     almanac.until("a", "a revision", |status| status["state"] == "serving");
-    fs::write(shared.join("second.json"), text("second")).unwrap();
+    fs::write(shared.join("second.json"), text_of("second")).unwrap();
     symlink("../shared/second.json", folder.join("second.json")).unwrap();
     let status = almanac.until_failed("a");
     assert_eq!(status["last_result"]["reason"], "link", "{status}");
@@ -371,11 +363,11 @@ fn second_too(almanac: &mut Almanac) {
 fn a_folder_that_never_stops_changing_keeps_the_last_revision() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("catalog.json");
-    fs::write(&file, text("first")).unwrap();
+    fs::write(&file, text_of("first")).unwrap();
     let source = format!("file:{}", root.path().display());
     let mut almanac = Almanac::start(&following(&source));
     almanac.until("a", "the first", |status| status["state"] == "serving");
-    let whole = text("second");
+    let whole = text_of("second");
     let refused = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -399,7 +391,7 @@ fn a_folder_that_never_stops_changing_keeps_the_last_revision() {
     });
     let log = almanac.program.log();
     assert!(log.contains("catalog.json, of user "), "{log}");
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
     fs::write(&file, whole).unwrap();
     second(&mut almanac);
 }
@@ -436,11 +428,11 @@ fn the_version_of_kubernetes_chooses_the_image() {
     });
 
     let run = Start::new(["render", "--kube-version=1.33", &template]).run();
-    assert_eq!(run.stdout, text("new"), "{}", run.stderr);
+    assert_eq!(run.stdout, text_of("new"), "{}", run.stderr);
     upstream.push(repository, "v1.33.2", &image_of("patched"));
     let patched = format!("{template}.{{kube_patch_version}}");
     let run = Start::new(["render", "--kube-version=v1.33.2+k3s1", &patched]).run();
-    assert_eq!(run.stdout, text("patched"), "{}", run.stderr);
+    assert_eq!(run.stdout, text_of("patched"), "{}", run.stderr);
     let run = Start::new(["render", "--kube-version=1.33", &patched]).run();
     assert_eq!(run.status.code(), Some(2), "{}", run.stderr);
     assert!(

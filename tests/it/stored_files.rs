@@ -15,10 +15,10 @@ use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http;
 use crate::support::image::Image;
+use crate::support::program::PATIENCE;
 use crate::support::store::forget_sums;
 use crate::support::upstream::Upstream;
 
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Stored files are compared all the time.
 const OFTEN: &str = "\n[scrub]\ninterval = \"100ms\"\n";
 /// Stored files are compared once after each start, and when their dates change.
@@ -59,6 +59,25 @@ impl Place {
     fn bring_back(&self) {
         fs::rename(self.folder.path().join("away"), self.source()).unwrap();
     }
+}
+
+/// A catalog that is served whole.
+fn serving(scrub: &str) -> (Place, Almanac) {
+    let place = Place::new();
+    let mut almanac = Almanac::start(&place.config(scrub));
+    almanac.until_whole("a");
+    (place, almanac)
+}
+
+/// The layer of the catalog's image, and the file of it.
+fn layer_of(almanac: &mut Almanac) -> (Digest, PathBuf) {
+    let manifest = almanac.until_pullable("a");
+    let document: Value = serde_json::from_slice(&manifest.body).unwrap();
+    let layer = document["layers"][0]["digest"].as_str().unwrap();
+    let layer: Digest = layer.parse().unwrap();
+    let blobs = almanac.program.data().join("blobs/sha256");
+    let file = blobs.join(layer.hex());
+    (layer, file)
 }
 
 /// Answers to clients of the catalog.
@@ -155,9 +174,7 @@ fn until_repaired(almanac: &mut Almanac, name: &str) -> Value {
 
 #[test]
 fn a_flipped_byte_in_a_made_file_is_found_and_the_file_made_again() {
-    let place = Place::new();
-    let mut almanac = Almanac::start(&place.config(OFTEN));
-    almanac.until_whole("a");
+    let (place, mut almanac) = serving(OFTEN);
     let before = answers(&mut almanac);
     let date = almanac.status("a")["revision"]["modified"].clone();
     // Only other stored files can help.
@@ -179,9 +196,7 @@ fn a_flipped_byte_in_a_made_file_is_found_and_the_file_made_again() {
 
 #[test]
 fn a_flipped_byte_in_an_encoded_file_is_found_and_the_file_encoded_again() {
-    let place = Place::new();
-    let mut almanac = Almanac::start(&place.config(OFTEN));
-    almanac.until_whole("a");
+    let (_place, mut almanac) = serving(OFTEN);
     almanac.until_encoded(1);
     let before = answers(&mut almanac);
     let revision = almanac.status("a")["revision"]["id"].clone();
@@ -205,9 +220,7 @@ fn a_flipped_byte_in_an_encoded_file_is_found_and_the_file_encoded_again() {
 /// No client waits for this file.
 #[test]
 fn a_flipped_byte_in_what_the_next_revision_copies_takes_no_answer_away() {
-    let place = Place::new();
-    let mut almanac = Almanac::start(&place.config(OFTEN));
-    almanac.until_whole("a");
+    let (_place, mut almanac) = serving(OFTEN);
     let before = answers(&mut almanac);
     let revision = almanac.status("a")["revision"]["id"].clone();
     let path = file(&almanac, "pieces.bin");
@@ -319,9 +332,7 @@ fn a_source_that_never_changes_is_read_again_when_its_lines_are_damaged() {
 
 #[test]
 fn damage_during_a_stop_is_found_after_the_start() {
-    let place = Place::new();
-    let mut almanac = Almanac::start(&place.config(ONCE));
-    almanac.until_whole("a");
+    let (place, mut almanac) = serving(ONCE);
     almanac.until_encoded(1);
     let before = answers(&mut almanac);
     place.take_away();
@@ -344,9 +355,7 @@ fn damage_during_a_stop_is_found_after_the_start() {
 
 #[test]
 fn a_file_that_was_cut_is_never_served_in_part() {
-    let place = Place::new();
-    let mut almanac = Almanac::start(&place.config(ONCE));
-    almanac.until_whole("a");
+    let (place, mut almanac) = serving(ONCE);
     let before = answers(&mut almanac);
     place.take_away();
     for name in MADE.into_iter().chain(["metas.jsonl"]) {
@@ -408,9 +417,7 @@ fn a_mapped_file_that_is_cut_ends_the_program_with_a_clear_line() {
 
 #[test]
 fn a_file_that_somebody_writes_to_is_noticed_by_its_date() {
-    let place = Place::new();
-    let mut almanac = Almanac::start(&place.config(ONCE));
-    almanac.until_whole("a");
+    let (_place, mut almanac) = serving(ONCE);
     until_verified(&mut almanac);
     let before = answers(&mut almanac);
     let path = file(&almanac, "queries.jsonl");
@@ -425,9 +432,7 @@ fn a_file_that_somebody_writes_to_is_noticed_by_its_date() {
 
 #[test]
 fn a_revision_of_a_version_without_sums_gets_them() {
-    let place = Place::new();
-    let mut almanac = Almanac::start(&place.config(ONCE));
-    almanac.until_whole("a");
+    let (_place, mut almanac) = serving(ONCE);
     let before = answers(&mut almanac);
     let first = almanac.status("a")["revision"]["id"].clone();
     let data = almanac.program.data().to_owned();
@@ -455,19 +460,8 @@ fn a_revision_of_a_version_without_sums_gets_them() {
 fn a_damaged_blob_is_never_sent_and_made_again() {
     let place = Place::new();
     let mut almanac = Almanac::start(&place.config(ONCE));
-    let manifest = almanac.until_pullable("a");
+    let (layer, path) = layer_of(&mut almanac);
     until_verified(&mut almanac);
-    let document: Value = serde_json::from_slice(&manifest.body).unwrap();
-    let layer: Digest = document["layers"][0]["digest"]
-        .as_str()
-        .unwrap()
-        .parse()
-        .unwrap();
-    let path = almanac
-        .program
-        .data()
-        .join("blobs/sha256")
-        .join(layer.hex());
     almanac.stop();
     flip(&path);
     almanac.program.restart();
@@ -485,18 +479,7 @@ fn a_damaged_blob_of_a_mirrored_image_is_fetched_again() {
     upstream.push("a/b", "v1", &image);
     let config = following(&upstream.reference("a/b", "v1")) + "mirror = \"full\"\n" + ONCE;
     let mut almanac = Almanac::start(&config);
-    let manifest = almanac.until_pullable("a");
-    let document: Value = serde_json::from_slice(&manifest.body).unwrap();
-    let layer: Digest = document["layers"][0]["digest"]
-        .as_str()
-        .unwrap()
-        .parse()
-        .unwrap();
-    let path = almanac
-        .program
-        .data()
-        .join("blobs/sha256")
-        .join(layer.hex());
+    let (layer, path) = layer_of(&mut almanac);
     almanac.stop();
     flip(&path);
     almanac.program.restart();
@@ -522,9 +505,7 @@ fn until_pulled(almanac: &mut Almanac, digest: &Digest) {
 
 #[test]
 fn a_damaged_record_is_written_again_while_the_catalog_is_served() {
-    let place = Place::new();
-    let mut almanac = Almanac::start(&place.config(OFTEN));
-    almanac.until_whole("a");
+    let (place, mut almanac) = serving(OFTEN);
     almanac.until_pullable("a");
     place.take_away();
     let before = answers(&mut almanac);
@@ -549,9 +530,7 @@ fn a_damaged_record_is_written_again_while_the_catalog_is_served() {
 
 #[test]
 fn a_written_record_is_noticed_by_its_date() {
-    let place = Place::new();
-    let mut almanac = Almanac::start(&place.config(ONCE));
-    almanac.until_whole("a");
+    let (_place, mut almanac) = serving(ONCE);
     almanac.until_pullable("a");
     until_verified(&mut almanac);
     // The stamps of before are taken.
@@ -563,9 +542,7 @@ fn a_written_record_is_noticed_by_its_date() {
 
 #[test]
 fn stored_files_are_read_only() {
-    let place = Place::new();
-    let mut almanac = Almanac::start(&place.config(ONCE));
-    almanac.until_whole("a");
+    let (_place, mut almanac) = serving(ONCE);
     almanac.until_pullable("a");
     almanac.until_encoded(1);
     for folder in ["revisions", "blobs"] {
@@ -584,9 +561,7 @@ fn stored_files_are_read_only() {
 
 #[test]
 fn the_interval_of_the_scrub_takes_effect_at_once() {
-    let place = Place::new();
-    let mut almanac = Almanac::start(&place.config(ONCE));
-    almanac.until_whole("a");
+    let (place, mut almanac) = serving(ONCE);
     almanac.until_encoded(1);
     until_verified(&mut almanac);
     flip(&file(&almanac, "messages.pb"));

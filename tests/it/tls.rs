@@ -15,11 +15,10 @@ use tempfile::TempDir;
 
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format};
-use crate::support::program::{Finished, Start};
+use crate::support::program::{Finished, PATIENCE, Start};
 use crate::support::tls::{Authority, Client, Pair};
 use crate::support::{grpc, http};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const ALL: &str = "/catalogs/a/api/v1/all";
 
 /// A folder with a catalog, a certificate with its key, and its authority.

@@ -25,6 +25,8 @@ use tokio_rustls::TlsAcceptor;
 use super::pki::{Signer, server};
 use super::registry::{Answer, Asked, answer};
 
+use crate::support::runtime::background;
+
 /// The hosts of a case, by `HOST[:PORT]` as in image references.
 pub(super) type World = BTreeMap<String, Host>;
 
@@ -121,11 +123,7 @@ pub(super) struct Network {
 
 impl Network {
     pub(super) fn start() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = background();
         let bind = || runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let (proxy, local) = (bind(), bind());
         let addresses = (proxy.local_addr().unwrap(), local.local_addr().unwrap());

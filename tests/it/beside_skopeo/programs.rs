@@ -19,6 +19,7 @@ use super::case::{Case, Outcome};
 use super::network::Network;
 use super::pki;
 use crate::support::program::pause;
+use crate::support::runtime::block_on;
 
 /// The longest time for one case.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -143,14 +144,10 @@ fn worker() {
     };
     let stream = TcpStream::connect(address).unwrap();
     let mut answers = stream.try_clone().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { return };
         let order: Value = serde_json::from_str(&line).unwrap();
-        let answer = match runtime.block_on(pull(&order)) {
+        let answer = match block_on(pull(&order)) {
             Ok(digest) => json!({ "digest": digest }),
             Err(error) => json!({ "error": error }),
         };

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::conf_cases::one_of;
 use crate::support::catalog::Catalog;
 use crate::support::image::Image;
+use crate::support::runtime::block_on;
 use crate::support::upstream::Upstream;
 
 const WORKERS: u64 = 4;
@@ -158,11 +159,7 @@ impl Site {
             },
             ..Settings::default()
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let judged = runtime.block_on(async {
+        let judged = block_on(async {
             let registries = Registries::new(&settings)?;
             let route = registries.route(&source.parse().unwrap()).await?;
             let digest = route.resolve().await?.digest;

@@ -23,7 +23,6 @@ use crate::support::upstream::Upstream;
 const REPOSITORY: &str = "catalogs/a";
 /// An image of a host that nobody has, behind a proxy.
 const ELSEWHERE: &str = "registry.invalid/catalogs/a:latest";
-const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
 /// The first cells of these rows, with their tests.
 pub(super) const SINGLE: &[(&str, fn())] = &[
@@ -444,16 +443,7 @@ fn an_absent_attestation_is_left_out() {
     let catalog = Image::of_catalog(&Catalog::one("first")).build();
     let image = Index::new().image(catalog).image(attestation).build();
     let upstream = Upstream::start();
-    image.for_each_blob(|blob| {
-        upstream.put_blob(blob.bytes.clone());
-    });
-    image.for_each_manifest(|manifest| {
-        if ![absent, image.digest()].contains(&manifest.digest) {
-            let (name, bytes) = (manifest.digest.to_string(), manifest.bytes.clone());
-            upstream.put_manifest(REPOSITORY, &name, bytes, manifest.media_type);
-        }
-    });
-    upstream.put_manifest(REPOSITORY, "latest", image.top.bytes.clone(), OCI_INDEX);
+    upstream.push_without_manifest(REPOSITORY, "latest", &image, absent);
     let source = source(&upstream);
     let plain = "--src-tls-verify=false";
     let copied = home.copy(&[], &source, &["--all", plain]);

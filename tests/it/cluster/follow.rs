@@ -10,22 +10,14 @@ use tonic::Code;
 
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::api_server::{ApiServer, CATALOGS, Fault, cluster_catalog, resolve};
-use crate::support::catalog::{Catalog, Format};
+use crate::support::catalog::{Catalog, text_of};
 use crate::support::http::{ask, get};
-use crate::support::image::{Built, Image};
+use crate::support::image::{Built, Image, image_of};
 use crate::support::port::free_port;
 use crate::support::program::{PATIENCE, Start, pause};
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
-
-fn image_of(package: &str) -> Built {
-    Image::of_catalog(&Catalog::one(package)).build()
-}
-
-fn text(package: &str) -> String {
-    Catalog::one(package).text(Format::JsonLines)
-}
 
 fn config(api: &ApiServer) -> String {
     format!(
@@ -73,7 +65,7 @@ fn the_announced_digest_is_served_and_the_next_one_in_its_place() {
     let (upstream, api) = announced("a", "first");
     let mut almanac = Almanac::start(&config(&api));
     almanac.until_names(&["a"]);
-    assert_eq!(until_all(&mut almanac, "a", 200), text("first"));
+    assert_eq!(until_all(&mut almanac, "a", 200), text_of("first"));
     let second = image_of("second");
     upstream.push(REPOSITORY, "latest", &second);
     let reference = by_digest(&upstream, &second);
@@ -83,7 +75,7 @@ fn the_announced_digest_is_served_and_the_next_one_in_its_place() {
     loop {
         let reply = almanac.all("a");
         if reply.status == 200 {
-            assert_eq!(reply.text(), text("second"));
+            assert_eq!(reply.text(), text_of("second"));
             break;
         }
         assert_eq!(reply.status, 503);
@@ -145,7 +137,7 @@ fn a_digest_that_cannot_be_pulled_is_503_over_http_and_the_last_one_over_grpc() 
     // The announcement of what is served makes it visible again.
     let first = by_digest(&upstream, &image_of("first"));
     api.change(CATALOGS, "a", |object| resolve(object, &first));
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
 }
 
 #[test]
@@ -176,7 +168,7 @@ fn catalogs_come_and_go_with_their_objects_and_long_names_are_taken() {
     resolve(&mut object, &by_digest(&upstream, &image_of("first")));
     api.put(CATALOGS, object);
     almanac.until_names(&["a", &long]);
-    assert_eq!(until_all(&mut almanac, &long, 200), text("first"));
+    assert_eq!(until_all(&mut almanac, &long, 200), text_of("first"));
     // Set unavailable: catalogd removes the resolved source.
     api.change(CATALOGS, "a", |object| object["status"] = Value::Null);
     assert_eq!(almanac.all("a").status, 404);
@@ -197,11 +189,11 @@ fn serving_goes_on_without_the_api_server_also_after_a_restart() {
     almanac.until_names(&["a"]);
     until_all(&mut almanac, "a", 200);
     api.fail("", "", Fault::Status(503, "ServiceUnavailable"), None);
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
     almanac.stop();
     almanac.restart_with(&config);
     almanac.until_names(&["a"]);
-    assert_eq!(until_all(&mut almanac, "a", 200), text("first"));
+    assert_eq!(until_all(&mut almanac, "a", 200), text_of("first"));
     let failing =
         "almanac_kubernetes_up_to_date{resource=\"clustercatalogs.olm.operatorframework.io\"} 0";
     almanac.until_metrics(failing);
@@ -224,7 +216,7 @@ fn a_silent_api_server_delays_answers_and_stops_none() {
     almanac.until_names(&["a"]);
     until_all(&mut almanac, "a", 200);
     api.fail("", "", Fault::Silence, None);
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
 }
 
 #[test]
@@ -311,7 +303,7 @@ fn a_token_that_the_cluster_replaces_counts_within_a_minute() {
     let wanted = "the API server does not accept the credentials";
     let refused = |log: &str| log.contains(wanted);
     almanac.program.wait_for_log("the refusal", refused);
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
     almanac.until_metrics(&format!("{state} 1"));
     api.delete(CATALOGS, "a");
     almanac.until_names(&[]);
@@ -355,7 +347,7 @@ fn a_configured_catalog_takes_precedence_over_a_cluster_catalog() {
     almanac.until_at("a", &other.digest());
     let warned = |log: &str| log.contains("has the name of a ClusterCatalog");
     almanac.program.wait_for_log("a warning", warned);
-    assert_eq!(almanac.all("a").text(), text("own"));
+    assert_eq!(almanac.all("a").text(), text_of("own"));
 }
 
 #[test]
@@ -371,7 +363,7 @@ fn a_removed_kubernetes_table_counts_after_a_restart() {
         status["needs_restart"][0] == "kubernetes"
     });
     almanac.until_names(&["a", "b"]);
-    assert_eq!(until_all(&mut almanac, "a", 200), text("first"));
+    assert_eq!(until_all(&mut almanac, "a", 200), text_of("first"));
     almanac.stop();
     almanac.restart_with(&without);
     almanac.until_names(&["b"]);

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::support::almanac::Almanac;
 use crate::support::api_server::{ApiServer, CATALOGS, EVENTS, Fault, cluster_catalog, resolve};
-use crate::support::catalog::{Catalog, Format};
-use crate::support::image::{Built, Image};
+use crate::support::catalog::text_of;
+use crate::support::image::{Built, image_of};
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
@@ -17,14 +17,6 @@ const OWN_LEASE: &str = "almanac-cluster-catalogs";
 const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
 const FINALIZER: &str = "olm.operatorframework.io/delete-server-cache";
 const STATUS: &str = "olm.operatorframework.io/clustercatalogs/status";
-
-fn image_of(package: &str) -> Built {
-    Image::of_catalog(&Catalog::one(package)).build()
-}
-
-fn text(package: &str) -> String {
-    Catalog::one(package).text(Format::JsonLines)
-}
 
 fn config(api: &ApiServer) -> String {
     format!(
@@ -83,7 +75,7 @@ fn a_catalog_is_resolved_served_and_its_status_written_as_catalogd_does() {
     let object = api.until(CATALOGS, "a", |object| {
         is_serving(object) && object["metadata"]["labels"][NAME_LABEL] == "a"
     });
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
     let condition = |index: usize, kind: &str, reason: &str, message: &str| {
         let since = object["status"]["conditions"][index]["lastTransitionTime"].clone();
         assert!(since.is_string());
@@ -133,7 +125,7 @@ fn a_catalog_is_resolved_served_and_its_status_written_as_catalogd_does() {
     almanac.stop();
     almanac.restart_with(&config(&api));
     almanac.until_names(&["a"]);
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
 }
 
 #[test]
@@ -150,7 +142,7 @@ fn a_reference_is_announced_once_its_content_is_served() {
     api.until(CATALOGS, "a", |object| {
         object["status"]["resolvedSource"]["image"]["ref"] == second.as_str()
     });
-    assert_eq!(almanac.all("a").text(), text("second"));
+    assert_eq!(almanac.all("a").text(), text_of("second"));
     // An image that is not there leaves all but Progressing.
     let missing = upstream.reference(REPOSITORY, "missing");
     let serving = api.get(CATALOGS, "a").unwrap()["status"]["conditions"][1].clone();
@@ -169,7 +161,7 @@ fn a_reference_is_announced_once_its_content_is_served() {
         object["status"]["resolvedSource"]["image"]["ref"],
         second.as_str()
     );
-    assert_eq!(almanac.all("a").text(), text("second"));
+    assert_eq!(almanac.all("a").text(), text_of("second"));
     // Nor does one that the API server takes and catalogd does not.
     api.change(CATALOGS, "a", |object| {
         object["spec"]["source"]["image"]["ref"] = "org/catalog:v1".into();
@@ -227,7 +219,7 @@ fn an_unavailable_catalog_is_404_and_comes_back_and_a_deleted_one_goes() {
         object["status"]["resolvedSource"],
         first["status"]["resolvedSource"]
     );
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
     // The finalizer of catalogd would hold it for ever.
     api.delete(CATALOGS, "a");
     api.until(CATALOGS, "a", Value::is_null);
@@ -260,7 +252,7 @@ fn nothing_is_written_beside_a_live_catalogd_until_it_releases_its_lease() {
     almanac.until_metrics("almanac_kubernetes_leader 0");
     assert_eq!(status_writes(&api), writes);
     // What it announces is followed then.
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
 }
 
 /// Clients keep content under the announced digest, so older content would stay there.
@@ -277,7 +269,7 @@ fn a_new_writer_serves_nothing_older_than_what_is_announced() {
     let mut almanac = Almanac::start(&config(&api));
     almanac.until_names(&["a"]);
     almanac.until("a", "the content", |status| status["state"] == "serving");
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
     // catalogd announces the next digest and ends, and nobody can pull it.
     let second = resolved(&upstream, &image_of("second"));
     api.change(CATALOGS, "a", |object| resolve(object, &second));
@@ -295,7 +287,7 @@ fn a_new_writer_serves_nothing_older_than_what_is_announced() {
     upstream.push(REPOSITORY, "v1", &image_of("second"));
     let object = api.until(CATALOGS, "a", is_serving);
     assert_eq!(announced(&object), second.as_str());
-    assert_eq!(almanac.all("a").text(), text("second"));
+    assert_eq!(almanac.all("a").text(), text_of("second"));
 }
 
 #[test]
@@ -359,7 +351,7 @@ fn one_of_two_leads_and_the_other_follows_what_it_announces() {
     let mut second = Almanac::start(&config(&api));
     second.until_names(&["a"]);
     second.until("a", "the content", |status| status["state"] == "serving");
-    assert_eq!(second.all("a").text(), text("first"));
+    assert_eq!(second.all("a").text(), text_of("first"));
     second.until_metrics("almanac_kubernetes_leader 0");
     let holder = api.get(LEASES, OWN_LEASE).unwrap()["spec"]["holderIdentity"].clone();
     let writes = status_writes(&api);
@@ -367,7 +359,7 @@ fn one_of_two_leads_and_the_other_follows_what_it_announces() {
     second.until_metrics("almanac_kubernetes_leader 1");
     let lease = api.get(LEASES, OWN_LEASE).unwrap();
     assert_ne!(lease["spec"]["holderIdentity"], holder);
-    assert_eq!(second.all("a").text(), text("first"));
+    assert_eq!(second.all("a").text(), text_of("first"));
     assert_eq!(status_writes(&api), writes);
 }
 
@@ -381,7 +373,7 @@ fn a_status_that_may_not_be_written_is_named_and_serving_goes_on() {
     almanac
         .program
         .wait_for_log("the verb and the resource", named);
-    assert_eq!(almanac.all("a").text(), text("first"));
+    assert_eq!(almanac.all("a").text(), text_of("first"));
     let event = api.until_event("Forbidden", |_| true);
     assert_eq!(event["regarding"]["name"], OWN_LEASE);
     assert_eq!(event["metadata"]["namespace"], "olmv1-system");

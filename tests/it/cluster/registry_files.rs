@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::api_server::{ApiServer, Fault};
-use crate::support::catalog::Catalog;
-use crate::support::image::{Built, Image};
+use crate::support::image::image_of;
 use crate::support::program::Start;
 use crate::support::registry::Access;
 use crate::support::upstream::Upstream;
@@ -20,10 +19,6 @@ const TAG_MIRRORS: &str = "config.openshift.io/imagetagmirrorsets";
 const POLICIES: &str = "config.openshift.io/clusterimagepolicies";
 const SECRETS: &str = "secrets";
 const ACCOUNTS: &str = "serviceaccounts";
-
-fn image_of(package: &str) -> Built {
-    Image::of_catalog(&Catalog::one(package)).build()
-}
 
 fn config(api: &ApiServer, keys: &str, source: &str) -> String {
     let table = format!(
@@ -80,46 +75,48 @@ fn a_mirror_set_of_the_cluster_counts_at_once_and_survives_failures() {
     almanac.until_at("a", &image_of("second").digest());
 }
 
-#[test]
-fn nothing_is_pulled_before_the_mirror_sets_are_known() {
+/// A catalog that is pulled once these objects of the cluster can be read. The error before
+/// has these words.
+fn refused_before_read(
+    resource: &'static str,
+    keys: &str,
+    words: [&str; 2],
+) -> (Upstream, ApiServer, Almanac) {
     let (upstream, api) = (Upstream::start(), ApiServer::start());
     let image = image_of("first");
     upstream.push("catalogs/a", "v1", &image);
     let source = upstream.reference("catalogs/a", "v1");
-    api.fail("list", TAG_MIRRORS, Fault::Status(403, "Forbidden"), None);
-    let mut almanac = Almanac::start(&config(&api, "mirror_sets = true", &source));
+    api.fail("list", resource, Fault::Status(403, "Forbidden"), None);
+    let mut almanac = Almanac::start(&config(&api, keys, &source));
     let status = almanac.until_failed("a");
     let error = status["last_error"].to_string();
-    for said in [
-        "mirror sets of the cluster were not read yet",
-        "imagetagmirrorsets.config.openshift.io",
-    ] {
+    for said in words {
         assert!(error.contains(said), "{status:#}");
     }
     assert!(!error.contains("No such file"), "{status:#}");
     api.recover();
     almanac.until_at("a", &image.digest());
+    (upstream, api, almanac)
+}
+
+#[test]
+fn nothing_is_pulled_before_the_mirror_sets_are_known() {
+    let words = [
+        "mirror sets of the cluster were not read yet",
+        "imagetagmirrorsets.config.openshift.io",
+    ];
+    refused_before_read(TAG_MIRRORS, "mirror_sets = true", words);
 }
 
 #[test]
 fn nothing_is_pulled_before_the_policies_are_known() {
-    let (upstream, api) = (Upstream::start(), ApiServer::start());
-    let image = image_of("first");
-    upstream.push("catalogs/a", "v1", &image);
-    let source = upstream.reference("catalogs/a", "v1");
-    api.fail("list", POLICIES, Fault::Status(403, "Forbidden"), None);
-    let mut almanac = Almanac::start(&config(&api, "image_policies = true", &source));
-    let status = almanac.until_failed("a");
-    let error = status["last_error"].to_string();
-    for said in [
+    let words = [
         "image policies of the cluster were not read yet",
         "list and watch on clusterimagepolicies",
-    ] {
-        assert!(error.contains(said), "{status:#}");
-    }
-    assert!(!error.contains("No such file"), "{status:#}");
-    api.recover();
-    almanac.until_at("a", &image.digest());
+    ];
+    let (upstream, api, mut almanac) =
+        refused_before_read(POLICIES, "image_policies = true", words);
+    let source = upstream.reference("catalogs/a", "v1");
     api.put(POLICIES, unmet_policy(&source));
     let stored = almanac.program.data().join("cluster/policies/objects.json");
     let written = || fs::read_to_string(&stored).is_ok_and(|text| text.contains("\"signed\""));

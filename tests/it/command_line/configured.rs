@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use super::{printed, root, run};
+use super::{printed, run};
+use crate::support::file::root;
 use crate::support::program::Start;
 
 /// A configuration with the sample, a selection from it, and a catalog that cannot be

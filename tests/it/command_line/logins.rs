@@ -5,8 +5,8 @@ use std::fs;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use super::root;
 use crate::support::almanac::{Almanac, catalog};
+use crate::support::file::root;
 use crate::support::program::{Finished, Start};
 
 #[test]

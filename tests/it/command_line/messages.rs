@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{plain, root, run};
+use super::{plain, run};
 use crate::support::catalog::Catalog;
+use crate::support::file::root;
 use crate::support::image::Image;
 use crate::support::program::Start;
 

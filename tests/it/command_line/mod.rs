@@ -12,14 +12,9 @@ mod schemes;
 mod terminal;
 mod verify;
 
-use std::path::Path;
-
+use crate::support::file::root;
 use crate::support::program::{Finished, Program, Start};
-
-/// The folder of the project, in which `deploy/catalog` lies.
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use crate::support::served::Served;
 
 /// Runs a command in the folder of the project.
 fn run(line: &str) -> Finished {
@@ -37,18 +32,8 @@ fn printed(line: &str) -> String {
 /// A server of the sample catalog, as `community` and as `other`.
 fn server() -> Program {
     let sample = root().join("deploy/catalog").display().to_string();
-    let mut server = Program::start([
-        "serve",
-        "--data-dir={data}",
-        "--grpc=127.0.0.1:0",
-        "--http=127.0.0.1:0",
-        "--admin=127.0.0.1:0",
-        "--poll=never",
-        &format!("community=file:{sample}"),
-        &format!("other=file:{sample}"),
-    ]);
-    server.wait_until_ready();
-    server
+    let sources = ["community", "other"].map(|name| format!("{name}=file:{sample}"));
+    Served::start(["--poll=never".into()].into_iter().chain(sources)).program
 }
 
 /// A text without escape sequences of colours.

@@ -6,7 +6,8 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use super::{printed, root, run, server};
+use super::{printed, run, server};
+use crate::support::file::root;
 use crate::support::port::free_port;
 use crate::support::program::Program;
 

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
-use super::{root, server};
+use super::server;
 use crate::support::catalog::{Catalog, entry};
+use crate::support::file::root;
 use crate::support::image::Image;
 use crate::support::program::{PATIENCE, Start};
 use crate::support::upstream::Upstream;

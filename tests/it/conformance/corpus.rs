@@ -16,17 +16,24 @@ use crate::support::program::Start;
 /// The name of the real catalog, of its archive and of its golden answers.
 pub(super) const COMMUNITY: &str = "community-v4.20";
 
+/// The folder of real catalogs; `None` without it or the clients of gRPC, and then the test
+/// is skipped.
+#[track_caller]
+pub(super) fn shared_with_clients() -> Option<PathBuf> {
+    let needs = ["shared", "python:grpc", "python:grpc_reflection"];
+    if needs.into_iter().any(skip_without) {
+        return None;
+    }
+    shared()
+}
+
 /// By each way in which a call finds its catalog, with others beside it that
 /// could leak in: one has packages of the same names.
 #[test]
 fn every_answer_on_a_real_catalog_is_that_of_the_peers() {
-    if skip_without("shared")
-        || skip_without("python:grpc")
-        || skip_without("python:grpc_reflection")
-    {
+    let Some(shared) = shared_with_clients() else {
         return;
-    }
-    let shared = shared().unwrap();
+    };
     let folder = tempfile::tempdir().unwrap();
     let catalog = unpack(&shared, COMMUNITY, folder.path());
     let layout = folder.path().join("layout");
@@ -121,13 +128,9 @@ fn write_twin(catalog: &Path, twin: &Path) {
 /// In opm's own place: from a cache that was built before.
 #[test]
 fn opm_serve_answers_as_the_peer_does() {
-    if skip_without("shared")
-        || skip_without("python:grpc")
-        || skip_without("python:grpc_reflection")
-    {
+    let Some(shared) = shared_with_clients() else {
         return;
-    }
-    let shared = shared().unwrap();
+    };
     let folder = tempfile::tempdir().unwrap();
     let catalog = path(&unpack(&shared, COMMUNITY, folder.path()));
     let cache = format!("--cache-dir={}", folder.path().join("cache").display());

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::corpus::{COMMUNITY, compare, path, python, unpack};
+use super::corpus::{COMMUNITY, compare, path, python, shared_with_clients, unpack};
 use crate::support::almanac::Almanac;
 use crate::support::needs::{shared, skip_without};
 use crate::support::program::Start;
@@ -298,13 +298,9 @@ fn selections_of_a_real_catalog_are_what_oc_mirror_means_by_them() {
 /// catalog as a folder; and of one that is taken whole, what the peers say.
 #[test]
 fn the_registry_api_of_a_curated_catalog_is_consistent() {
-    if skip_without("shared")
-        || skip_without("python:grpc")
-        || skip_without("python:grpc_reflection")
-    {
+    let Some(shared) = shared_with_clients() else {
         return;
-    }
-    let shared = shared().unwrap();
+    };
     let folder = tempfile::tempdir().unwrap();
     let catalog = unpack(&shared, COMMUNITY, folder.path());
     let mut almanac = started(&catalog);

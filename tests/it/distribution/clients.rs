@@ -14,7 +14,7 @@ use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::http;
 use crate::support::image::Built;
 use crate::support::needs::{shared, skip_without};
-use crate::support::program::Start;
+use crate::support::program::{Start, wait_for};
 use crate::support::tls::Authority;
 use crate::support::upstream::Upstream;
 
@@ -35,16 +35,7 @@ fn run(home: &Path, program: &str, arguments: &[&str]) -> String {
         .stderr(fs::File::create(&errors).unwrap())
         .spawn()
         .unwrap();
-    let begin = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if begin.elapsed() > PATIENCE {
-            let _ = child.kill();
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    let status = wait_for(&mut child, PATIENCE);
     let errors = fs::read_to_string(errors).unwrap();
     assert!(status.success(), "{program} {arguments:?}: {errors}");
     fs::read_to_string(output).unwrap()

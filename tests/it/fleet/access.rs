@@ -7,11 +7,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use super::{REPOSITORY, Shared, image_of, push, replicas, until, until_all_at};
-use crate::support::almanac::{Almanac, catalog, following};
+use super::fixture::prepared;
+use super::{until, until_at};
+use crate::support::almanac::{Almanac, catalog};
 use crate::support::http::{Reply, ask};
-use crate::support::postgres;
-use crate::support::upstream::Upstream;
 
 const OPEN: &str = "/v2/a/manifests/latest";
 const CLOSED: &str = "/v2/closed/manifests/latest";
@@ -43,9 +42,7 @@ fn addresses(replicas: &mut [Almanac]) -> Vec<SocketAddr> {
 
 #[test]
 fn a_token_of_one_replica_pulls_from_the_others_what_it_is_for() {
-    if postgres::is_missing() {
-        return;
-    }
+    let Some(mut fleet) = prepared() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| {
         let path = folder.path().join(name);
@@ -56,20 +53,20 @@ fn a_token_of_one_replica_pulls_from_the_others_what_it_is_for() {
     let users = file("users", &format!("ann:{hash}\n"));
     let tokens = file("tokens", "catalog-secret\n");
     let key = file("key", "one-key-of-tokens-for-all-replicas\n");
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let (open, closed) = (push(&upstream, "open"), image_of("closed"));
-    upstream.push("catalogs/closed", "latest", &closed);
-    let config = following(&upstream.reference(REPOSITORY, "latest"))
-        + &catalog("closed", &upstream.reference("catalogs/closed", "latest"))
-        + &format!(
-            "token_files = [{tokens:?}]\n[distribution]\nuser_files = [{users:?}]\n\
-             flow = \"token\"\ntoken_key_files = [{key:?}]\n"
-        );
-    let mut both = replicas(&shared, &config, 2);
-    until_all_at(&mut both, "a", &open.digest());
-    until_all_at(&mut both, "closed", &closed.digest());
+    let open = fleet.push("open");
+    let closed = fleet.push_to("catalogs/closed", "closed");
+    let source = fleet.upstream.reference("catalogs/closed", "latest");
+    fleet.catalogs += &catalog("closed", &source);
+    let access = format!(
+        "token_files = [{tokens:?}]\n[distribution]\nuser_files = [{users:?}]\n\
+         flow = \"token\"\ntoken_key_files = [{key:?}]\n"
+    );
+    fleet.catalogs += &access;
+    fleet.start_replicas(2);
+    fleet.until_all_at("a", &open);
+    fleet.until_all_at("closed", &closed);
     let (ann, reader) = (basic("ann", "word"), basic("any", "catalog-secret"));
-    let all = addresses(&mut both);
+    let all = addresses(&mut fleet.replicas);
     let mut kept = String::new();
     for (from, to) in [(all[0], all[1]), (all[1], all[0])] {
         let (ann, reader) = (token(from, "a", &ann), token(from, "closed", &reader));
@@ -99,12 +96,11 @@ fn a_token_of_one_replica_pulls_from_the_others_what_it_is_for() {
     }
 
     // So is what another replica has shown: one that starts reads it through the bucket.
-    let next = image_of("next");
-    upstream.push("catalogs/closed", "latest", &next);
-    until_all_at(&mut both, "closed", &next.digest());
-    both.push(shared.replica(&config));
-    until_all_at(&mut both, "closed", &next.digest());
-    let late = addresses(&mut both)[2];
+    let next = fleet.push_to("catalogs/closed", "next");
+    fleet.until_all_at("closed", &next);
+    fleet.add_replica();
+    fleet.until_all_at("closed", &next);
+    let late = addresses(&mut fleet.replicas)[2];
     let (ann_token, reader) = (token(all[0], "a", &ann), token(all[0], "closed", &reader));
     for (repository, token, status) in [
         ("closed", reader.as_str(), 200),
@@ -118,10 +114,12 @@ fn a_token_of_one_replica_pulls_from_the_others_what_it_is_for() {
 
     // A replica that does not have the key takes none of their tokens.
     let own = file("own", "another-key-of-tokens-of-one-replica\n");
-    let strange = config.replace(&format!("{key:?}"), &format!("{own:?}"));
-    let mut strange = [shared.replica(&strange)];
-    until_all_at(&mut strange, "a", &open.digest());
-    let strange = addresses(&mut strange)[0];
+    let strange = fleet
+        .catalogs
+        .replace(&format!("{key:?}"), &format!("{own:?}"));
+    let mut strange = fleet.another_with(&strange);
+    until_at(&mut strange, "a", &open);
+    let strange = strange.program.address("http");
     assert_eq!(pull(strange, OPEN, &ann_token).status, 401);
     let given = token(strange, "a", &ann);
     until("an image", || pull(strange, OPEN, &given).status == 200);

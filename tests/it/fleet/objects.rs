@@ -13,6 +13,8 @@ use bytes::Bytes;
 use crate::support::needs::skip_without;
 use crate::support::objects::{BUCKET, KEY, ObjectStore};
 use crate::support::port;
+use crate::support::program::Killed;
+use crate::support::runtime::block_on;
 use crate::support::tls::Authority;
 
 fn bucket(url: &str) -> Bucket {
@@ -99,25 +101,17 @@ async fn use_it(bucket: &Bucket) {
     assert!(names(bucket, "c").await.is_empty());
 }
 
-fn run(work: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(work);
-}
-
 #[test]
 fn objects_are_written_read_listed_and_removed() {
     let store = ObjectStore::start();
-    run(use_it(&bucket(&store.url("p/q"))));
+    block_on(use_it(&bucket(&store.url("p/q"))));
     assert!(store.keys().iter().all(|key| key.starts_with("p/q/a/")));
 }
 
 #[test]
 fn a_store_that_breaks_off_is_asked_for_the_rest() {
     let store = ObjectStore::start();
-    run(async {
+    block_on(async {
         let bucket = bucket(&store.url(""));
         let large: Vec<u8> = (0..1 << 20).map(|at: u32| (at % 251) as u8).collect();
         bucket.put("a", large.clone().into()).await.unwrap();
@@ -141,7 +135,7 @@ fn a_store_that_breaks_off_is_asked_for_the_rest() {
 #[test]
 fn an_answer_to_two_writers_at_once_is_no_proof_that_an_object_is_there() {
     let store = ObjectStore::start();
-    run(async {
+    block_on(async {
         let bucket = bucket(&store.url(""));
         store.lie(|lies| {
             lies.status = Some((409, "ConditionalRequestConflict"));
@@ -157,7 +151,7 @@ fn an_answer_to_two_writers_at_once_is_no_proof_that_an_object_is_there() {
 fn an_answer_of_something_before_the_store_is_no_word_of_an_object() {
     let store = ObjectStore::start();
     let bucket = bucket(&store.url("almanac"));
-    run(async {
+    block_on(async {
         let missing = bucket.get("none", 1).await.err().unwrap();
         assert!(missing.is_missing() && !missing.is_temporary(), "{missing}");
         store.lie(|lies| lies.status = Some((404, "")));
@@ -170,7 +164,7 @@ fn an_answer_of_something_before_the_store_is_no_word_of_an_object() {
 #[test]
 fn an_object_is_in_the_list_beside_others_that_begin_with_its_name() {
     let store = ObjectStore::start();
-    run(async {
+    block_on(async {
         let bucket = bucket(&store.url("p"));
         for key in ["fleet-of-another", "fleets", "fleet/1", "fleet/2"] {
             bucket.put(key, Bytes::from_static(b"a")).await.unwrap();
@@ -188,7 +182,7 @@ fn the_store_of_moto_is_used_as_any_other() {
     if skip_without("moto_server") {
         return;
     }
-    let (mut server, address) = port::listening("moto_server", |address| {
+    let (server, address) = port::listening("moto_server", |address| {
         Command::new("moto_server")
             .args(["-H", "127.0.0.1", "-p", &address.port().to_string()])
             .stdout(Stdio::null())
@@ -196,16 +190,12 @@ fn the_store_of_moto_is_used_as_any_other() {
             .spawn()
             .unwrap()
     });
-    let used = std::panic::catch_unwind(|| {
-        let made = crate::support::http::ask(address, "PUT", &format!("/{BUCKET}"), &[], b"");
-        assert_eq!(made.unwrap().status, 200);
-        run(use_it(&bucket(&format!(
-            "s3://{BUCKET}/p?endpoint=http://{address}"
-        ))));
-    });
-    let _ = server.kill();
-    let _ = server.wait();
-    used.unwrap();
+    let _server = Killed(server);
+    let made = crate::support::http::ask(address, "PUT", &format!("/{BUCKET}"), &[], b"");
+    assert_eq!(made.unwrap().status, 200);
+    block_on(use_it(&bucket(&format!(
+        "s3://{BUCKET}/p?endpoint=http://{address}"
+    ))));
 }
 
 #[test]
@@ -252,18 +242,18 @@ fn a_bucket_of_google_is_used_with_the_key_of_a_service_account() {
             (name == "GOOGLE_APPLICATION_CREDENTIALS").then(|| file.clone())
         })
     };
-    run(use_it(&bucket_with(&url, named(&file), Vec::new())));
+    block_on(use_it(&bucket_with(&url, named(&file), Vec::new())));
     assert!(store.keys().iter().all(|key| key.starts_with("p/q/a/")));
     // A changed file is read at once.
     let bucket = bucket_with(&url, CredentialSource::File(file.clone()), Vec::new());
-    run(async { assert_eq!(names(&bucket, "a/").await.len(), 4) });
+    block_on(async { assert_eq!(names(&bucket, "a/").await.len(), 4) });
     openssl(&["genpkey", "-algorithm", "RSA", "-out", "other"]);
     let other = account.to_string().replace(
         &serde_json::Value::from(private_key).to_string(),
         &serde_json::Value::from(String::from_utf8(read("other")).unwrap()).to_string(),
     );
     std::fs::write(&file, other).unwrap();
-    run(async {
+    block_on(async {
         let refused = bucket.head("a/0").await.unwrap_err();
         let kind = matches!(refused.problem, ObjectProblem::CredentialsRefused(_));
         assert!(kind && refused.subject.starts_with("gs://"), "{refused}");
@@ -284,7 +274,7 @@ fn azurite_is_used_with_an_account_key_and_a_shared_access_signature() {
     }
     let folder = tempfile::tempdir().unwrap();
     let key = BASE64_STANDARD.encode("a key of this test");
-    let (mut server, address) = port::listening("azurite-blob", |address| {
+    let (server, address) = port::listening("azurite-blob", |address| {
         Command::new("azurite-blob")
             .args([
                 "--blobHost",
@@ -305,60 +295,56 @@ fn azurite_is_used_with_an_account_key_and_a_shared_access_signature() {
             .spawn()
             .unwrap()
     });
-    let used = std::panic::catch_unwind(|| {
-        let signature = azure_signature(&key);
-        let path = format!("/ours/{BUCKET}?restype=container&{signature}");
-        let made = crate::support::http::ask(address, "PUT", &path, &[], b"");
-        assert_eq!(made.unwrap().status, 201);
-        let file = folder.path().join("key");
-        let azure = Store::Azure("ours".into());
-        for (variable, value) in [
-            ("AZURE_STORAGE_ACCOUNT_KEY", key),
-            ("AZURE_STORAGE_SAS_TOKEN", signature),
-        ] {
-            let url = |bucket: &str| {
-                format!("az://{bucket}/{variable}?account=ours&endpoint=http://{address}")
-            };
-            let named = CredentialSource::from_variables(&azure, |name| {
-                (name == variable).then(|| value.clone())
-            });
-            let bucket = bucket_with(&url(BUCKET), named.clone(), Vec::new());
-            if variable == "AZURE_STORAGE_ACCOUNT_KEY" {
-                run(use_it(&bucket));
-            } else {
-                // Azurite answers 500 to a batch of removals with a signature.
-                run(async {
-                    for name in ["a/0", "a/1", "a/2", "a/3"] {
-                        let bytes = Bytes::from_static(b"a");
-                        assert!(bucket.put_if_absent(name, bytes).await.unwrap());
-                    }
-                    assert_eq!(whole(&bucket, "a/0").await.unwrap(), b"a");
-                });
-            }
-            std::fs::write(&file, format!("{value}\n")).unwrap();
-            let named_file = CredentialSource::File(file.clone());
-            let same = bucket_with(&url(BUCKET), named_file.clone(), Vec::new());
-            run(async { assert_eq!(names(&same, "a/").await.len(), 4) });
-
-            let none = bucket_with(&url("none"), named, Vec::new());
-            std::fs::write(&file, BASE64_STANDARD.encode("another")).unwrap();
-            run(async {
-                let missing = none.put("a", Bytes::new()).await.unwrap_err();
-                let kind = matches!(missing.problem, ObjectProblem::NoBucket(_));
-                assert!(
-                    kind && missing.subject.starts_with("az://none/"),
-                    "{missing}"
-                );
-                let refused = same.head("a/0").await.unwrap_err();
-                // Azure itself has another code for it, AuthenticationFailed.
-                let kind = matches!(refused.problem, ObjectProblem::AccessRefused(_));
-                assert!(kind, "{refused}");
+    let _server = Killed(server);
+    let signature = azure_signature(&key);
+    let path = format!("/ours/{BUCKET}?restype=container&{signature}");
+    let made = crate::support::http::ask(address, "PUT", &path, &[], b"");
+    assert_eq!(made.unwrap().status, 201);
+    let file = folder.path().join("key");
+    let azure = Store::Azure("ours".into());
+    for (variable, value) in [
+        ("AZURE_STORAGE_ACCOUNT_KEY", key),
+        ("AZURE_STORAGE_SAS_TOKEN", signature),
+    ] {
+        let url = |bucket: &str| {
+            format!("az://{bucket}/{variable}?account=ours&endpoint=http://{address}")
+        };
+        let named = CredentialSource::from_variables(&azure, |name| {
+            (name == variable).then(|| value.clone())
+        });
+        let bucket = bucket_with(&url(BUCKET), named.clone(), Vec::new());
+        if variable == "AZURE_STORAGE_ACCOUNT_KEY" {
+            block_on(use_it(&bucket));
+        } else {
+            // Azurite answers 500 to a batch of removals with a signature.
+            block_on(async {
+                for name in ["a/0", "a/1", "a/2", "a/3"] {
+                    let bytes = Bytes::from_static(b"a");
+                    assert!(bucket.put_if_absent(name, bytes).await.unwrap());
+                }
+                assert_eq!(whole(&bucket, "a/0").await.unwrap(), b"a");
             });
         }
-    });
-    let _ = server.kill();
-    let _ = server.wait();
-    used.unwrap();
+        std::fs::write(&file, format!("{value}\n")).unwrap();
+        let named_file = CredentialSource::File(file.clone());
+        let same = bucket_with(&url(BUCKET), named_file.clone(), Vec::new());
+        block_on(async { assert_eq!(names(&same, "a/").await.len(), 4) });
+
+        let none = bucket_with(&url("none"), named, Vec::new());
+        std::fs::write(&file, BASE64_STANDARD.encode("another")).unwrap();
+        block_on(async {
+            let missing = none.put("a", Bytes::new()).await.unwrap_err();
+            let kind = matches!(missing.problem, ObjectProblem::NoBucket(_));
+            assert!(
+                kind && missing.subject.starts_with("az://none/"),
+                "{missing}"
+            );
+            let refused = same.head("a/0").await.unwrap_err();
+            // Azure itself has another code for it, AuthenticationFailed.
+            let kind = matches!(refused.problem, ObjectProblem::AccessRefused(_));
+            assert!(kind, "{refused}");
+        });
+    }
 }
 
 #[test]
@@ -376,7 +362,7 @@ fn an_identity_that_its_platform_does_not_trust_is_reported_as_such() {
         _ => None,
     });
     let bucket = bucket_with("az://catalogs?account=ours", credentials, Vec::new());
-    run(async {
+    block_on(async {
         std::fs::write(&token, "S3CRET").unwrap();
         let error = bucket.head("a").await.unwrap_err();
         let is_lender = matches!(error.problem, ObjectProblem::NotLent(_));
@@ -420,11 +406,7 @@ fn a_store_must_show_a_certificate_with_its_name() {
     let put = |host: &str, ca_files: Vec<PathBuf>| {
         let key = CredentialSource::from_key(KEY, "secret");
         let bucket = bucket_with(&store.url_at("p", host), key, ca_files);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(bucket.put("a", Bytes::from_static(b"a")))
+        block_on(bucket.put("a", Bytes::from_static(b"a")))
     };
     put("localhost", vec![file.clone()]).unwrap();
     assert_eq!(store.keys(), ["p/a"]);

@@ -4,31 +4,26 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::{Following, REPOSITORY, push, status_of, tag, until, until_all_at};
-use crate::support::almanac::{Almanac, LONG_PATIENCE, following};
+use images::digest::Digest;
+
+use super::fixture::{TestFleet, start};
+use super::{tag, until, until_lost};
+use crate::support::almanac::{Almanac, LONG_PATIENCE};
 use crate::support::http::{Reply, ask, get};
 
 /// A client follows the tag at one replica and pulls by digest at another, as it does
 /// behind a balancer, while the catalog changes.
 #[test]
 fn a_pull_that_begins_at_one_replica_ends_at_another_while_the_catalog_changes() {
-    let Some(Following {
-        shared: _shared,
-        upstream,
-        mut replicas,
-        ..
-    }) = Following::start(3)
-    else {
-        return;
-    };
-    let addresses = replicas.iter_mut();
+    let Some(mut fleet) = start(3) else { return };
+    let addresses = fleet.replicas.iter_mut();
     let addresses: Vec<_> = addresses.map(|it| it.program.address("http")).collect();
     for package in ["second", "third"] {
-        let before = tag(&mut replicas[0]);
-        for replica in &mut replicas {
+        let before = tag(&mut fleet.replicas[0]);
+        for replica in &mut fleet.replicas {
             until("the same image", || tag(replica) == before);
         }
-        let image = push(&upstream, package);
+        let image = fleet.push(package);
         let begin = Instant::now();
         let mut has_changed = [false; 3];
         while has_changed.contains(&false) {
@@ -46,13 +41,13 @@ fn a_pull_that_begins_at_one_replica_ends_at_another_while_the_catalog_changes()
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        until_all_at(&mut replicas, "a", &image.digest());
+        fleet.until_all_at("a", &image);
     }
 }
 
 /// An image that a replica with an empty data folder has never had.
 struct Replaced {
-    following: Following,
+    fleet: TestFleet,
     /// The replica, and where it answers.
     new: Almanac,
     address: SocketAddr,
@@ -63,8 +58,8 @@ struct Replaced {
 }
 
 fn replaced() -> Option<Replaced> {
-    let mut following = Following::start(1)?;
-    let manifest = following.replicas[0].until_pullable("a");
+    let mut fleet = start(1)?;
+    let manifest = fleet.replicas[0].until_pullable("a");
     let digest = manifest.header("docker-content-digest").unwrap().to_owned();
     let parts: serde_json::Value = serde_json::from_slice(&manifest.body).unwrap();
     let layers = parts["layers"].as_array().unwrap().iter();
@@ -74,10 +69,8 @@ fn replaced() -> Option<Replaced> {
     });
     let mut paths = vec![format!("/v2/a/manifests/{digest}")];
     paths.extend(blobs);
-    let second = push(&following.upstream, "second");
-    until_all_at(&mut following.replicas, "a", &second.digest());
-    let source = following.upstream.reference(REPOSITORY, "latest");
-    let mut new = following.shared.replica(&self::following(&source));
+    fleet.publish("second");
+    let mut new = fleet.another();
     new.program.wait_until_ready();
     until("another image", || tag(&mut new) != digest);
     let own = new.blobs();
@@ -85,7 +78,7 @@ fn replaced() -> Option<Replaced> {
     assert!(paths.len() > 1, "{paths:?}");
     Some(Replaced {
         address: new.program.address("http"),
-        following,
+        fleet,
         new,
         manifest,
         paths,
@@ -107,7 +100,7 @@ fn what_only_another_replica_has_shown_is_read_through_the_bucket() {
         let pulled = get(address, path).unwrap();
         assert_eq!(pulled.status, 200, "{}", pulled.text());
         assert_eq!(pulled.header("docker-content-digest"), Some(digest(path)));
-        let found = images::digest::Digest::of(&pulled.body).to_string();
+        let found = Digest::of(&pulled.body).to_string();
         assert_eq!(found, digest(path));
         let head = ask(address, "HEAD", path, &[], b"").unwrap();
         let length = pulled.body.len().to_string();
@@ -122,8 +115,8 @@ fn what_only_another_replica_has_shown_is_read_through_the_bucket() {
     // A manifest is no blob, and a file of a revision is no part of an image.
     let file = "SELECT 'sha256:' || encode(digest, 'hex') FROM objects
         WHERE name = 'record.json' LIMIT 1";
-    let file = replaced.following.shared.postgres.ask(file);
-    let unknown = images::digest::Digest::of(b"unknown").to_string();
+    let file = replaced.fleet.postgres.ask(file);
+    let unknown = Digest::of(b"unknown").to_string();
     for path in [
         format!("/v2/a/manifests/{}", digest(&paths[1])),
         format!("/v2/a/blobs/{}", digest(&paths[0])),
@@ -147,21 +140,17 @@ fn an_answer_is_broken_off_when_the_bucket_has_other_bytes() {
     let Some(mut replaced) = replaced() else {
         return;
     };
-    let objects = &replaced.following.shared.objects;
+    let objects = &replaced.fleet.objects;
     objects.lie(|lies| lies.altered = Some("/sha256/"));
     for path in &replaced.paths {
         assert!(is_broken_off(get(replaced.address, path)), "{path}");
     }
-    until("the reports", || {
-        status_of(&mut replaced.new)["lost_objects"] != 0
-    });
+    until_lost(&mut replaced.new, |lost| lost > 0);
     objects.behave();
     for path in &replaced.paths {
         let pulled = get(replaced.address, path).unwrap();
-        let found = images::digest::Digest::of(&pulled.body).to_string();
+        let found = Digest::of(&pulled.body).to_string();
         assert_eq!(found, digest(path));
     }
-    until("an end of the reports", || {
-        status_of(&mut replaced.new)["lost_objects"] == 0
-    });
+    until_lost(&mut replaced.new, |lost| lost == 0);
 }

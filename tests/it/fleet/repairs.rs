@@ -3,13 +3,16 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
+use super::fixture::start;
 use super::{
-    Following, REPOSITORY, push, replicas, status_of, tag, text, until, until_all_at,
-    until_settled, until_waiting,
+    status_of, tag, until, until_at, until_replicas, until_reported, until_settled, until_waiting,
 };
-use crate::support::almanac::{Almanac, LONG_PATIENCE, following};
+use crate::support::almanac::{Almanac, LONG_PATIENCE};
+use crate::support::catalog::text_of;
 use crate::support::http::get;
 
 /// Opens a stored file, which is read-only. In place: the replica has mapped it, and
@@ -24,40 +27,37 @@ fn damage(path: &Path) {
     open(path).write_all(&[first ^ 1]).unwrap();
 }
 
+/// The file of the lines of the catalog `a`.
+fn lines_of(replica: &mut Almanac) -> PathBuf {
+    let id = replica.status("a")["revision"]["id"].to_string();
+    let revisions = replica.program.data().join("revisions");
+    revisions.join(id).join("metas.jsonl")
+}
+
 #[test]
 fn damaged_files_of_a_replica_are_fetched_again_and_it_stays_ready() {
-    let Some(Following {
-        shared,
-        upstream,
-        mut replicas,
-        ..
-    }) = Following::start(1)
-    else {
-        return;
-    };
-    let mut replica = replicas.remove(0);
+    let Some(mut fleet) = start(1) else { return };
+    let mut replica = fleet.take();
     // The fleet brings it, not the source.
-    upstream.misbehave(|behaviour| behaviour.status = Some(503));
-    let id = replica.status("a")["revision"]["id"].to_string();
-    let file = replica.program.data().join("revisions").join(id);
-    let file = file.join("metas.jsonl");
+    fleet.disconnect();
+    let file = lines_of(&mut replica);
     let until_repaired = |replica: &mut Almanac| {
         replica.until_within(LONG_PATIENCE, "a", "the repair", |status| {
             status["damage"]["repair"] == "done" && status["state"] == "serving"
         });
-        assert_eq!(replica.all("a").text(), text("first"));
+        assert_eq!(replica.all("a").text(), text_of("first"));
         until_settled(replica);
     };
-    shared.objects.lie(|lies| lies.gone = true);
+    fleet.objects.lie(|lies| lies.gone = true);
     damage(&file);
     // The bucket breaks each connection.
     until_waiting(&mut replica, "s3://");
-    assert_eq!(status_of(&mut replica)["behind"], serde_json::json!(["a"]));
+    assert_eq!(status_of(&mut replica)["behind"], json!(["a"]));
     let ready = replica.ready();
     assert_eq!(ready.status, 200);
     let told = ready.text();
     assert!(told.contains("behind the fleet: a"), "{told}");
-    shared.objects.behave();
+    fleet.objects.behave();
     until_repaired(&mut replica);
     // As often as it is damaged.
     let damages = replica.status("a")["damage"]["found"].clone();
@@ -70,16 +70,8 @@ fn damaged_files_of_a_replica_are_fetched_again_and_it_stays_ready() {
 
 #[test]
 fn damaged_blobs_of_a_replica_are_fetched_again_and_nothing_else() {
-    let Some(Following {
-        shared,
-        upstream: _upstream,
-        mut replicas,
-        ..
-    }) = Following::start(1)
-    else {
-        return;
-    };
-    let mut replica = replicas.remove(0);
+    let Some(mut fleet) = start(1) else { return };
+    let mut replica = fleet.take();
     let pulled = replica.until_pullable("a");
     let digest = pulled.header("docker-content-digest").unwrap().to_owned();
     let hex = digest.strip_prefix("sha256:").unwrap();
@@ -90,10 +82,8 @@ fn damaged_blobs_of_a_replica_are_fetched_again_and_nothing_else() {
     };
 
     // The bucket is away: the files of the revision stay.
-    shared.objects.lie(|lies| lies.gone = true);
-    let id = replica.status("a")["revision"]["id"].to_string();
-    let metas = replica.program.data().join("revisions").join(id);
-    let metas = metas.join("metas.jsonl");
+    fleet.objects.lie(|lies| lies.gone = true);
+    let metas = lines_of(&mut replica);
     let written = || fs::metadata(&metas).unwrap().modified().unwrap();
     let before = written();
     damage(&blob);
@@ -103,8 +93,8 @@ fn damaged_blobs_of_a_replica_are_fetched_again_and_nothing_else() {
         let log = replica.program.log();
         log.contains("does not have its digest")
     });
-    assert_eq!(replica.all("a").text(), text("first"));
-    shared.objects.behave();
+    assert_eq!(replica.all("a").text(), text_of("first"));
+    fleet.objects.behave();
     until("another copy", || is_whole(&mut replica));
     assert_eq!(written(), before);
 
@@ -118,26 +108,18 @@ fn damaged_blobs_of_a_replica_are_fetched_again_and_nothing_else() {
 /// No replica has their bytes, so that the next revision has to bring others.
 #[test]
 fn a_replica_goes_on_from_the_source_when_all_objects_are_lost() {
-    let Some(Following {
-        shared,
-        upstream,
-        replicas: mut before,
-        ..
-    }) = Following::start(1)
-    else {
-        return;
-    };
-    before[0].program.kill9();
-    shared.objects.remove(|key| key.contains("/sha256/"));
-    let second = push(&upstream, "second");
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut all = replicas(&shared, &config, 1);
-    until_all_at(&mut all, "a", &second.digest());
-    all[0].program.wait_until_ready();
+    let Some(mut fleet) = start(1) else { return };
+    let mut before = fleet.take();
+    before.program.kill9();
+    fleet.objects.remove(|key| key.contains("/sha256/"));
+    let second = fleet.push("second");
+    fleet.start_replicas(1);
+    fleet.until_all_at("a", &second);
+    fleet.replicas[0].program.wait_until_ready();
     // Whatever the bucket still lacks comes from there.
-    all.push(shared.replica(&config));
-    until_all_at(&mut all, "a", &second.digest());
-    assert_eq!(all[1].all("a").text(), text("second"));
+    let mut late = fleet.another();
+    until_at(&mut late, "a", &second);
+    assert_eq!(late.all("a").text(), text_of("second"));
 }
 
 /// The numbers of changes that a replica tells of its revisions, the newest first.
@@ -151,36 +133,26 @@ fn told_changes(replica: &mut Almanac) -> Vec<Option<u64>> {
 
 #[test]
 fn outlines_that_the_bucket_did_not_give_come_with_the_next_revision() {
-    let Some(Following {
-        shared,
-        upstream,
-        replicas: mut all,
-        ..
-    }) = Following::start(1)
-    else {
-        return;
-    };
+    let Some(mut fleet) = start(1) else { return };
     for package in ["second", "third"] {
-        let image = push(&upstream, package);
-        until_all_at(&mut all, "a", &image.digest());
+        fleet.publish(package);
     }
     let outline = "SELECT encode(outline, 'hex') FROM history ORDER BY revision LIMIT 1 OFFSET 1";
-    let outline: &'static str = shared.postgres.ask(outline).leak();
+    let outline: &'static str = fleet.postgres.ask(outline).leak();
     assert!(!outline.is_empty());
-    shared.objects.lie(|lies| lies.busy = Some(outline));
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    let mut late = shared.replica(&config);
+    fleet.objects.lie(|lies| lies.busy = Some(outline));
+    let mut late = fleet.another();
     // Neither its revision nor the next one can be compared without it.
     until("the history", || told_changes(&mut late) == [None; 3]);
     late.program.wait_for_log("the reason", |log| {
         log.contains("the history lacks outlines")
     });
     until_settled(&mut late);
-    shared.objects.behave();
-    let fourth = push(&upstream, "fourth");
-    all.push(late);
-    until_all_at(&mut all, "a", &fourth.digest());
-    for replica in &mut all {
+    fleet.objects.behave();
+    let fourth = fleet.push("fourth");
+    fleet.replicas.push(late);
+    fleet.until_all_at("a", &fourth);
+    for replica in &mut fleet.replicas {
         until("the changes", || {
             let told = told_changes(replica);
             told.len() == 4 && told[..3].iter().all(|changes| *changes > Some(0))
@@ -190,76 +162,41 @@ fn outlines_that_the_bucket_did_not_give_come_with_the_next_revision() {
 
 #[test]
 fn replicas_go_on_when_the_row_of_the_fleet_is_back() {
-    let Some(Following {
-        shared,
-        upstream,
-        mut replicas,
-        ..
-    }) = Following::start(2)
-    else {
-        return;
-    };
-    shared
-        .postgres
-        .ask("CREATE TABLE saved AS SELECT * FROM fleet; DELETE FROM fleet");
-    for replica in &mut replicas {
-        until("the reason", || {
-            let error = status_of(replica)["error"].take();
-            error
-                .as_str()
-                .is_some_and(|error| error.contains("has lost its row"))
-        });
+    let Some(mut fleet) = start(2) else { return };
+    let saved = "CREATE TABLE saved AS SELECT * FROM fleet; DELETE FROM fleet";
+    fleet.postgres.ask(saved);
+    for replica in &mut fleet.replicas {
+        until_reported(replica, "error", "has lost its row");
     }
-    shared.postgres.ask("INSERT INTO fleet SELECT * FROM saved");
-    let second = push(&upstream, "second");
-    until_all_at(&mut replicas, "a", &second.digest());
+    fleet.postgres.ask("INSERT INTO fleet SELECT * FROM saved");
+    fleet.publish("second");
 }
 
 /// A copy of the database that lags takes the place of the database, which ends all sessions.
 #[test]
 fn a_catalog_that_a_failover_lost_is_published_again() {
-    let Some(Following {
-        shared,
-        upstream,
-        mut replicas,
-        ..
-    }) = Following::start(2)
-    else {
-        return;
-    };
-    shared.postgres.ask(
+    let Some(mut fleet) = start(2) else { return };
+    fleet.postgres.ask(
         "DELETE FROM tracks; DELETE FROM history; DELETE FROM replicas;
          ALTER SEQUENCE generation_numbers RESTART",
     );
-    shared.postgres.ask(
+    fleet.postgres.ask(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
          WHERE datname = current_database() AND pid <> pg_backend_pid()",
     );
     let published = "SELECT count(*) > 0 FROM generations";
-    shared.postgres.until(published, "t");
-    for replica in &mut replicas {
-        assert_eq!(replica.all("a").text(), text("first"));
+    fleet.postgres.until(published, "t");
+    for replica in &mut fleet.replicas {
+        assert_eq!(replica.all("a").text(), text_of("first"));
     }
-    let second = push(&upstream, "second");
-    until_all_at(&mut replicas, "a", &second.digest());
+    fleet.publish("second");
 }
 
 #[test]
 fn a_row_that_cannot_be_read_keeps_no_replica_out_of_the_fleet() {
-    let Some(Following {
-        shared,
-        upstream,
-        replicas: mut all,
-        ..
-    }) = Following::start(1)
-    else {
-        return;
-    };
-    until("the image", || !tag(&mut all[0]).is_empty());
-    shared.postgres.ask("UPDATE generations SET image = '{}'");
-    let config = following(&upstream.reference(REPOSITORY, "latest"));
-    all.push(shared.replica(&config));
-    until("both replicas", || status_of(&mut all[1])["replicas"] == 2);
-    let second = push(&upstream, "second");
-    until_all_at(&mut all, "a", &second.digest());
+    let Some(mut fleet) = start(1) else { return };
+    until("the image", || !tag(&mut fleet.replicas[0]).is_empty());
+    fleet.postgres.ask("UPDATE generations SET image = '{}'");
+    until_replicas(fleet.add_replica(), 2);
+    fleet.publish("second");
 }

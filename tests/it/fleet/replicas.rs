@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    Following, HOLDER, REPOSITORY, Shared, push, replicas, status_of, text, until, until_all_at,
-    until_at,
-};
-use crate::support::almanac::{Almanac, catalog, following};
+use serde_json::json;
+
+use super::fixture::{prepared, start, start_alone};
+use super::{HOLDER, PUBLISHED, same, status_of, tag, until, until_at, until_replicas};
+use crate::support::almanac::{Almanac, catalog};
+use crate::support::catalog::text_of;
 use crate::support::http::ask;
-use crate::support::postgres;
-use crate::support::upstream::Upstream;
 
 fn entity_tag(replica: &mut Almanac, coding: &str) -> (String, String, Vec<u8>) {
     let address = replica.program.address("http");
@@ -20,211 +19,143 @@ fn entity_tag(replica: &mut Almanac, coding: &str) -> (String, String, Vec<u8>) 
     (header("etag"), header("last-modified"), reply.body.clone())
 }
 
-/// The digest of the catalog's image, once it is not this one.
-fn other_image(replica: &mut Almanac, before: &str) -> String {
-    let mut digest = String::new();
-    until("another image", || {
-        let image = replica.until_pullable("a");
-        let found = image.header("docker-content-digest").unwrap();
-        found.clone_into(&mut digest);
-        digest != before
-    });
-    digest
-}
-
 #[test]
 fn one_replica_follows_a_catalog_and_all_serve_it() {
-    let Some(Following {
-        shared,
-        upstream,
-        mut replicas,
-        ..
-    }) = Following::start(3)
-    else {
-        return;
-    };
-    shared
-        .postgres
-        .until(&format!("SELECT count(*) FROM ({HOLDER}) held"), "1");
+    let Some(mut fleet) = start(3) else { return };
+    let held = format!("SELECT count(*) FROM ({HOLDER}) held");
+    fleet.postgres.until(&held, "1");
     let mut image = String::new();
-    for replica in &mut replicas {
-        image = other_image(replica, "");
+    for replica in &mut fleet.replicas {
+        image = tag(replica);
     }
-    let second = push(&upstream, "second");
-    until_all_at(&mut replicas, "a", &second.digest());
+    fleet.publish("second");
+    let replicas = &mut fleet.replicas;
     // All answers are the same, byte for byte, whoever gives them.
     for coding in ["identity", "gzip", "zstd"] {
-        let mut answers = replicas.iter_mut().map(|it| entity_tag(it, coding));
-        let answer = answers.next().unwrap();
-        assert!(answers.all(|other| other == answer), "{coding}");
+        same(replicas.iter_mut().map(|it| entity_tag(it, coding)));
     }
-    let images = replicas.iter_mut().map(|it| other_image(it, &image));
-    let mut images: Vec<String> = images.collect();
-    images.dedup();
-    assert_eq!(images.len(), 1, "{images:?}");
-    let ids = replicas.iter_mut();
-    let ids = ids.map(|replica| replica.status("a")["revision"]["id"].clone());
-    let mut ids: Vec<_> = ids.collect();
-    ids.dedup();
-    assert_eq!(ids.len(), 1, "{ids:?}");
-    for replica in &mut replicas {
-        assert_eq!(replica.all("a").text(), text("second"));
+    for replica in replicas.iter_mut() {
+        until("another image", || tag(replica) != image);
+    }
+    same(replicas.iter_mut().map(tag));
+    same(
+        replicas
+            .iter_mut()
+            .map(|it| it.status("a")["revision"]["id"].take()),
+    );
+    for replica in replicas.iter_mut() {
+        assert_eq!(replica.all("a").text(), text_of("second"));
         assert_eq!(replica.packages("a").unwrap(), ["second"]);
         let status = status_of(replica);
         assert_eq!(status["replicas"], 3, "{status}");
-        assert_eq!(status["behind"], serde_json::json!([]), "{status}");
+        assert_eq!(status["behind"], json!([]), "{status}");
     }
 }
 
 #[test]
 fn another_replica_follows_when_the_holder_is_killed() {
-    let Some(Following {
-        shared,
-        upstream,
-        mut replicas,
-        ..
-    }) = Following::start(3)
-    else {
-        return;
-    };
-    let holder = shared.postgres.ask(HOLDER);
-    let mut dead = replicas.swap_remove(holder.parse().unwrap());
+    let Some(mut fleet) = start(3) else { return };
+    let holder = fleet.holder();
+    let mut dead = fleet.replicas.swap_remove(holder);
     let begin = Instant::now();
     dead.program.kill9();
-    until("another holder", || {
-        let now = shared.postgres.ask(HOLDER);
-        !now.is_empty() && now != holder
-    });
+    fleet.until_holder_is_not(holder);
     eprintln!("taken over after {:?}", begin.elapsed());
-    let second = push(&upstream, "second");
-    until_all_at(&mut replicas, "a", &second.digest());
+    let second = fleet.publish("second");
     // It comes back with what it has, and catches up.
     dead.program.restart();
-    until_at(&mut dead, "a", &second.digest());
+    until_at(&mut dead, "a", &second);
     // A clean stop gives the catalog back at once.
-    for replica in &mut replicas {
+    for replica in &mut fleet.replicas {
         replica.stop();
     }
-    shared.postgres.until(HOLDER, &holder);
+    fleet.postgres.until(HOLDER, &holder.to_string());
 }
 
 #[test]
 fn a_holder_that_was_stopped_publishes_nothing_when_it_goes_on() {
-    let Some(Following {
-        shared,
-        upstream,
-        mut replicas,
-        ..
-    }) = Following::start(2)
-    else {
-        return;
-    };
-    let holder = shared.postgres.ask(HOLDER);
-    let mut stopped = replicas.swap_remove(holder.parse().unwrap());
+    let Some(mut fleet) = start(2) else { return };
+    let holder = fleet.holder();
+    let mut stopped = fleet.replicas.swap_remove(holder);
     // It is stopped while it uploads.
-    shared
-        .objects
-        .lie(|lies| lies.slow = Duration::from_millis(500));
-    let second = push(&upstream, "second");
+    let slow = Duration::from_millis(500);
+    fleet.objects.lie(|lies| lies.slow = slow);
+    let second = fleet.push("second");
     until("an upload", || {
-        let requests = shared.objects.requests();
+        let requests = fleet.objects.requests();
         requests.iter().any(|request| request.starts_with("PUT"))
     });
     stopped.program.signal("STOP");
-    shared.objects.behave();
-    until("another holder", || {
-        let now = shared.postgres.ask(HOLDER);
-        !now.is_empty() && now != holder
-    });
-    until_all_at(&mut replicas, "a", &second.digest());
-    let published = "SELECT count(*) FROM generations";
-    let before = shared.postgres.ask(published);
+    fleet.objects.behave();
+    fleet.until_holder_is_not(holder);
+    fleet.until_all_at("a", &second);
+    let before = fleet.postgres.ask(PUBLISHED);
     stopped.program.signal("CONT");
-    let mut stopped = [stopped];
-    until_all_at(&mut stopped, "a", &second.digest());
-    until("its place among the replicas", || {
-        status_of(&mut stopped[0])["replicas"] == 2
-    });
+    until_at(&mut stopped, "a", &second);
+    until_replicas(&mut stopped, 2);
     let files = "SELECT count(DISTINCT revision) FROM generations";
-    assert_eq!(shared.postgres.ask(files), "2");
+    assert_eq!(fleet.postgres.ask(files), "2");
     assert!(before.parse::<u32>().unwrap() >= 2);
 }
 
 #[test]
 fn what_is_served_stays_while_the_database_and_the_objects_are_away() {
-    let Some(Following {
-        shared,
-        upstream,
-        mut replicas,
-        first,
-    }) = Following::start_alone(2)
-    else {
+    let Some(mut fleet) = start_alone(2) else {
         return;
     };
     // A pass fails where it shares, and the revision of before stays.
-    shared.objects.lie(|lies| lies.gone = true);
-    let second = push(&upstream, "second");
+    fleet.objects.lie(|lies| lies.gone = true);
+    let second = fleet.push("second");
     until("a failure of the holder", || {
-        let mut results = replicas
-            .iter_mut()
-            .map(|replica| replica.status("a")["last_result"].take());
+        let results = fleet.replicas.iter_mut();
+        let mut results = results.map(|replica| replica.status("a")["last_result"].take());
         results.any(|result| result["stage"] == "share" && result["reason"] == "objects")
     });
-    for replica in &mut replicas {
-        assert_eq!(replica.all("a").text(), text("first"));
+    for replica in &mut fleet.replicas {
+        assert_eq!(replica.all("a").text(), text_of("first"));
         replica.program.wait_until_ready();
     }
-    shared.objects.behave();
-    until_all_at(&mut replicas, "a", &second.digest());
+    fleet.objects.behave();
+    fleet.until_all_at("a", &second);
 
-    shared.postgres.kill9();
-    let third = push(&upstream, "third");
-    for replica in &mut replicas {
+    fleet.postgres.kill9();
+    let third = fleet.push("third");
+    for replica in &mut fleet.replicas {
         until("the error", || !status_of(replica)["error"].is_null());
-        assert_eq!(replica.all("a").text(), text("second"));
+        assert_eq!(replica.all("a").text(), text_of("second"));
         replica.program.wait_until_ready();
     }
     // A start without both serves what is stored.
-    shared.objects.lie(|lies| lies.gone = true);
-    let last = &mut replicas[1];
+    fleet.objects.lie(|lies| lies.gone = true);
+    let last = &mut fleet.replicas[1];
     last.program.kill9();
     last.program.restart();
     last.program.wait_until_ready();
-    assert_eq!(last.all("a").text(), text("second"));
-    shared.objects.behave();
-    shared.postgres.restart();
-    until_all_at(&mut replicas, "a", &third.digest());
-    assert_ne!(first.digest(), third.digest());
+    assert_eq!(last.all("a").text(), text_of("second"));
+    fleet.objects.behave();
+    fleet.postgres.restart();
+    fleet.until_all_at("a", &third);
 }
 
 #[test]
 fn catalogs_are_shared_out_and_a_new_replica_gets_some() {
-    if postgres::is_missing() {
-        return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let image = push(&upstream, "first");
-    let source = upstream.reference(REPOSITORY, "latest");
-    let mut config = following(&source);
+    let Some(mut fleet) = prepared() else { return };
     for number in 1..10 {
-        config += &catalog(&format!("c{number}"), &source);
+        fleet.catalogs += &catalog(&format!("c{number}"), &fleet.source());
     }
-    let mut all = replicas(&shared, &config, 2);
-    until_all_at(&mut all, "c9", &image.digest());
-    let follows = |replicas: &mut [Almanac]| {
-        let follows = replicas.iter_mut().map(|replica| {
-            let status = status_of(replica);
-            status["follows"].as_array().map_or(0, Vec::len)
+    let image = fleet.serve_first(2);
+    fleet.until_all_at("c9", &image);
+    let until_shared_out = |replicas: &mut [Almanac]| {
+        until("a share for all", || {
+            let follows = replicas.iter_mut().map(|replica| {
+                let status = status_of(replica);
+                status["follows"].as_array().map_or(0, Vec::len)
+            });
+            let follows: Vec<usize> = follows.collect();
+            follows.iter().sum::<usize>() == 10 && !follows.contains(&0)
         });
-        follows.collect::<Vec<_>>()
     };
-    until("a share for both", || {
-        let follows = follows(&mut all);
-        follows.iter().sum::<usize>() == 10 && !follows.contains(&0)
-    });
-    all.push(shared.replica(&config));
-    until("a share for all", || {
-        let follows = follows(&mut all);
-        follows.iter().sum::<usize>() == 10 && !follows.contains(&0)
-    });
+    until_shared_out(&mut fleet.replicas);
+    fleet.add_replica();
+    until_shared_out(&mut fleet.replicas);
 }

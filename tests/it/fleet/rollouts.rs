@@ -2,35 +2,29 @@
 
 use std::time::SystemTime;
 
+use super::fixture::{TestFleet, prepared};
 use super::{
-    REPOSITORY, Shared, date, image_of, push, replicas, tag, until, until_all_at, until_at,
+    OURS, REPOSITORY, date, same, tag, until, until_at, until_mirrored, until_package,
     until_serving,
 };
 use crate::support::almanac::{Almanac, following};
-use crate::support::postgres;
-use crate::support::upstream::Upstream;
+use crate::support::image::image_of;
 
 /// The catalog `a`, and one that is made of it.
 const BOTH: [&str; 2] = ["a", "ours"];
 
 /// What replicas share, and a registry with the tag `v1`.
-struct Rollout {
-    shared: Shared,
-    upstream: Upstream,
-}
+struct Rollout(TestFleet);
 
 impl Rollout {
     /// With two replicas at `v1`, whose package is `first`.
     fn start() -> Option<(Self, Vec<Almanac>)> {
-        if postgres::is_missing() {
-            return None;
-        }
-        let (shared, upstream) = (Shared::start(), Upstream::start());
-        let first = image_of("first");
-        upstream.push(REPOSITORY, "v1", &first);
-        let rollout = Self { shared, upstream };
-        let mut both = replicas(&rollout.shared, &rollout.config("v1"), 2);
-        until_all_at(&mut both, "a", &first.digest());
+        let mut rollout = Self(prepared()?);
+        rollout.push("v1", "first");
+        rollout.0.catalogs = rollout.config("v1");
+        rollout.0.start_replicas(2);
+        rollout.0.until_all_at("a", &image_of("first"));
+        let mut both = std::mem::take(&mut rollout.0.replicas);
         for replica in &mut both {
             until_serving(replica, "ours");
         }
@@ -39,18 +33,20 @@ impl Rollout {
 
     /// The configuration of both catalogs at a tag.
     fn config(&self, tag: &str) -> String {
-        let ours = "\n[[catalog]]\nname = \"ours\"\nfrom = [\"a\"]\n";
-        following(&self.upstream.reference(REPOSITORY, tag)) + ours
+        following(&self.0.upstream.reference(REPOSITORY, tag)) + OURS
     }
 
     fn push(&self, tag: &str, package: &str) {
-        self.upstream.push(REPOSITORY, tag, &image_of(package));
+        let image = image_of(package);
+        self.0.upstream.push(REPOSITORY, tag, &image);
     }
 
-    /// Gives a replica the configuration of a tag.
-    fn configure(&self, replica: &mut Almanac, tag: &str) {
-        let config = format!("{}{}", self.shared.settings(), self.config(tag));
-        replica.reconfigure(&config);
+    /// Gives replicas the configuration of a tag.
+    fn configure<'a>(&self, replicas: impl IntoIterator<Item = &'a mut Almanac>, tag: &str) {
+        let config = self.0.config_with(&self.config(tag));
+        for replica in replicas {
+            replica.reconfigure(&config);
+        }
     }
 }
 
@@ -68,6 +64,15 @@ fn until_serves(replica: &mut Almanac, catalog: &str, package: &str, last: &mut 
     look(replica);
 }
 
+/// The same for both catalogs. Each date is later than the last one.
+fn until_both_serve(replica: &mut Almanac, package: &str, last: &mut [SystemTime; 2]) {
+    for (name, last) in BOTH.into_iter().zip(last) {
+        let before = *last;
+        until_serves(replica, name, package, last);
+        assert!(*last > before, "{name} with {package}: {last:?}");
+    }
+}
+
 fn dates(replica: &mut Almanac) -> [SystemTime; 2] {
     BOTH.map(|name| date(replica, name))
 }
@@ -80,25 +85,14 @@ fn a_rollback_brings_the_earlier_content_at_a_later_date() {
     rollout.push("v2", "second");
     for (tag, package) in [("v2", "second"), ("v1", "first")] {
         let mut last: Vec<_> = both.iter_mut().map(dates).collect();
-        for replica in &mut both {
-            rollout.configure(replica, tag);
-        }
+        rollout.configure(&mut both, tag);
         for (replica, last) in both.iter_mut().zip(&mut last) {
-            for (name, last) in BOTH.into_iter().zip(last) {
-                let before = *last;
-                until_serves(replica, name, package, last);
-                assert!(*last > before, "{name} at {tag}: {last:?}");
-            }
+            until_both_serve(replica, package, last);
         }
     }
-    for name in BOTH {
-        let dates = both.iter_mut().map(|replica| date(replica, name));
-        let mut dates: Vec<_> = dates.collect();
-        dates.dedup();
-        assert_eq!(dates.len(), 1, "{name}");
-    }
+    same(both.iter_mut().map(dates));
     let tracks = "SELECT count(*) FROM tracks WHERE catalog = 'a'";
-    assert_eq!(rollout.shared.postgres.ask(tracks), "2");
+    assert_eq!(rollout.0.postgres.ask(tracks), "2");
 }
 
 /// It was published before, so that its files are in the fleet.
@@ -111,64 +105,57 @@ fn a_rollback_needs_no_source() {
     let until_all_serve = |both: &mut [Almanac], package: &str| {
         for replica in both {
             for name in BOTH {
-                until(package, || replica.packages(name).unwrap() == [package]);
+                until_package(replica, name, package);
             }
         }
     };
-    for replica in &mut both {
-        rollout.configure(replica, "v2");
-    }
+    rollout.configure(&mut both, "v2");
     until_all_serve(&mut both, "second");
-    rollout
-        .upstream
-        .misbehave(|behaviour| behaviour.status = Some(503));
-    for replica in &mut both {
-        rollout.configure(replica, "v1");
-    }
+    rollout.0.disconnect();
+    rollout.configure(&mut both, "v1");
     until_all_serve(&mut both, "first");
 }
 
 /// The tracks of both kinds of image are of the same source.
 #[test]
 fn a_change_of_the_kind_of_image_keeps_the_content_its_date_and_pulls_by_digest() {
-    if postgres::is_missing() {
-        return;
+    let Some(mut fleet) = prepared() else { return };
+    let first = fleet.serve_first(2);
+    let slim = fleet.catalogs.clone();
+    let slim_tag = tag(&mut fleet.replicas[0]);
+    let dated = date(&mut fleet.replicas[0], "a");
+    fleet.catalogs += "mirror = \"full\"\n";
+    let full = fleet.config();
+    for replica in &mut fleet.replicas {
+        replica.reconfigure(&full);
     }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
-    let first = push(&upstream, "first");
-    let slim = following(&upstream.reference(REPOSITORY, "latest"));
-    let full = format!("{slim}mirror = \"full\"\n");
-    let mut both = replicas(&shared, &slim, 2);
-    until_all_at(&mut both, "a", &first.digest());
-    let (slim_tag, dated) = (tag(&mut both[0]), date(&mut both[0], "a"));
-    let configure = |both: &mut [Almanac], config: &str| {
-        for replica in both {
-            replica.reconfigure(&format!("{}{config}", shared.settings()));
-        }
-    };
-    configure(&mut both, &full);
-    let wanted = first.digest().to_string();
-    for replica in &mut both {
-        until("the mirrored image", || tag(replica) == wanted);
+    for replica in &mut fleet.replicas {
+        until_mirrored(replica, "a", &first);
         assert_eq!(date(replica, "a"), dated);
     }
     // A pull of the image before may go on, also at a replica that starts.
-    both.push(shared.replica(&full));
-    until_all_at(&mut both, "a", &first.digest());
+    fleet.add_replica();
+    fleet.until_all_at("a", &first);
     let path = format!("/v2/a/manifests/{slim_tag}");
-    for replica in &mut both {
+    for replica in &mut fleet.replicas {
         assert_eq!(replica.http(&path).status, 200);
     }
-    let second = push(&upstream, "second");
-    until_all_at(&mut both, "a", &second.digest());
-    let dated = date(&mut both[0], "a");
-    configure(&mut both, &slim);
-    for replica in &mut both {
+    let second = fleet.publish("second");
+    let dated = date(&mut fleet.replicas[0], "a");
+    let others = [
+        first.digest().to_string(),
+        second.digest().to_string(),
+        slim_tag,
+    ];
+    let slim = fleet.config_with(&slim);
+    for replica in &mut fleet.replicas {
+        replica.reconfigure(&slim);
+    }
+    for replica in &mut fleet.replicas {
         until("the slim image", || {
             assert_eq!(replica.packages("a").unwrap(), ["second"]);
             assert_eq!(date(replica, "a"), dated);
-            let shown = tag(replica);
-            shown != wanted && shown != second.digest().to_string() && shown != slim_tag
+            !others.contains(&tag(replica))
         });
     }
 }
@@ -182,14 +169,12 @@ fn a_new_configuration_without_content_leaves_what_is_served() {
     let [early, late] = &mut both[..] else {
         unreachable!("two were started");
     };
-    rollout.configure(early, "v2");
+    rollout.configure([&mut *early], "v2");
     early.until_failed("a");
     rollout.push("v1", "second");
     let mut last = dates(late);
-    for (name, last) in BOTH.into_iter().zip(&mut last) {
-        until_serves(late, name, "second", last);
-    }
-    rollout.configure(late, "v2");
+    until_both_serve(late, "second", &mut last);
+    rollout.configure([&mut *late], "v2");
     // Whichever of them follows it.
     until("a failure of the new source", || {
         early.status("a")["failures"] != 0 || late.status("a")["failures"] != 0
@@ -200,13 +185,11 @@ fn a_new_configuration_without_content_leaves_what_is_served() {
         }
     }
     rollout.push("v2", "third");
-    for (name, last) in BOTH.into_iter().zip(&mut last) {
-        let before = *last;
-        until_serves(late, name, "third", last);
-        assert!(*last > before);
-        until("the same", || early.packages(name).unwrap() == ["third"]);
-        until("the same date", || date(early, name) == *last);
+    until_both_serve(late, "third", &mut last);
+    for name in BOTH {
+        until_package(early, name, "third");
     }
+    until("the same dates", || dates(early) == last);
 }
 
 /// Its source has content of its own, which is older than that of the old configuration.
@@ -219,62 +202,53 @@ fn content_of_a_new_configuration_gets_a_later_date_when_another_replica_comes()
         unreachable!("two were started");
     };
     rollout.push("v2", "new");
-    rollout.configure(early, "v2");
-    until_at(early, "a", &image_of("new").digest());
-    until("the curated one", || {
-        early.packages("ours").unwrap() == ["new"]
-    });
+    rollout.configure([&mut *early], "v2");
+    until_at(early, "a", &image_of("new"));
+    until_package(early, "ours", "new");
     rollout.push("v1", "second");
     let mut last = dates(late);
-    for (name, last) in BOTH.into_iter().zip(&mut last) {
-        until_serves(late, name, "second", last);
-    }
-    rollout.configure(late, "v2");
-    for (name, last) in BOTH.into_iter().zip(&mut last) {
-        let before = *last;
-        until_serves(late, name, "new", last);
-        assert!(*last > before, "{name}");
+    until_both_serve(late, "second", &mut last);
+    rollout.configure([&mut *late], "v2");
+    until_both_serve(late, "new", &mut last);
+    for name in BOTH {
         assert_eq!(early.packages(name).unwrap(), ["new"]);
-        until("the same date", || date(early, name) == date(late, name));
     }
+    until("the same dates", || dates(early) == dates(late));
 }
 
 /// During a rollout, replicas of two configurations serve side by side.
 #[test]
 fn a_curated_catalog_whose_source_moves_does_not_change_to_and_fro() {
-    if postgres::is_missing() {
-        return;
-    }
-    let (shared, upstream) = (Shared::start(), Upstream::start());
+    let Some(fleet) = prepared() else { return };
     let elsewhere = "b/catalog";
     let config = |repository: &str| {
-        let source = upstream.reference(repository, "latest");
+        let source = fleet.upstream.reference(repository, "latest");
         // Made of a curated one again.
-        let ours = "\n[[catalog]]\nname = \"ours\"\nfrom = [\"middle\"]\n";
-        let middle = "\n[[catalog]]\nname = \"middle\"\nfrom = [\"a\"]\n";
+        let ours = OURS.replace("\"a\"", "\"middle\"");
+        let middle = OURS.replace("ours", "middle");
         format!("{}{ours}{middle}", following(&source))
     };
-    push(&upstream, "first");
-    upstream.push(elsewhere, "latest", &image_of("second"));
+    fleet.push("first");
+    fleet.push_to(elsewhere, "second");
     let until_ours = |replica: &mut Almanac, package: &str| {
         until_serving(replica, "ours");
-        until(package, || replica.packages("ours").unwrap() == [package]);
+        until_package(replica, "ours", package);
     };
-    let mut old = shared.replica(&config(REPOSITORY));
+    let mut old = fleet.another_with(&config(REPOSITORY));
     until_ours(&mut old, "first");
-    let mut new = shared.replica(&config(elsewhere));
+    let mut new = fleet.another_with(&config(elsewhere));
     until_ours(&mut new, "second");
     assert_eq!(old.packages("ours").unwrap(), ["first"]);
     // Each goes on with its own source.
-    push(&upstream, "third");
+    fleet.push("third");
     until_ours(&mut old, "third");
     assert_eq!(new.packages("ours").unwrap(), ["second"]);
-    upstream.push(elsewhere, "latest", &image_of("fourth"));
+    fleet.push_to(elsewhere, "fourth");
     until_ours(&mut new, "fourth");
     assert_eq!(old.packages("ours").unwrap(), ["third"]);
     // The rollout ends.
-    old.reconfigure(&format!("{}{}", shared.settings(), config(elsewhere)));
+    old.reconfigure(&fleet.config_with(&config(elsewhere)));
     until_ours(&mut old, "fourth");
     let tracks = "SELECT count(*) FROM tracks WHERE catalog = 'ours'";
-    assert_eq!(shared.postgres.ask(tracks), "2");
+    assert_eq!(fleet.postgres.ask(tracks), "2");
 }

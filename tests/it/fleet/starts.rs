@@ -5,74 +5,52 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
+use super::fixture::{TestFleet, credentials, prepared, prepared_on, start, unprepared};
 use super::{
-    Following, Shared, assert_good, assert_refused, check, check_in, claim, credentials, status_of,
-    until, until_at,
+    assert_good, assert_refused, check, check_in, check_with, until_at, until_reported,
+    until_serving,
 };
-use crate::support::almanac::{Almanac, catalog};
-use crate::support::catalog::{Catalog, Format};
-use crate::support::objects::{KEY, ObjectStore, PLATFORM_TOKEN, SESSION};
+use crate::support::almanac::Almanac;
+use crate::support::image::image_of;
+use crate::support::objects::{KEY, Lies, PLATFORM_TOKEN, SESSION};
 use crate::support::port;
-use crate::support::postgres::{self, Postgres};
+use crate::support::postgres::Postgres;
 use crate::support::program::{PATIENCE, Start};
 use crate::support::tls::Authority;
 
-/// A folder with a catalog, and the lines of a configuration that name it.
-fn some_catalog() -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    Catalog::small().write_to(folder.path(), Format::Yaml);
-    let source = format!("file:{}", folder.path().display());
-    let config = catalog("a", &source);
-    (folder, config)
-}
-
-/// A database without tables, and a bucket.
-fn unprepared() -> Shared {
-    Shared {
-        postgres: Postgres::start(),
-        objects: ObjectStore::start(),
-    }
-}
-
 #[test]
 fn a_database_without_tables_is_refused_with_the_command_that_makes_them() {
-    if postgres::is_missing() {
+    let Some(fleet) = unprepared() else {
         return;
-    }
-    let (_folder, catalog) = some_catalog();
-    let shared = unprepared();
-    let config = shared.settings() + &catalog;
+    };
+    let config = fleet.config();
     // The bucket has a problem of its own.
-    shared.objects.lie(|lies| lies.empty_lists = true);
-    let refused = check(&config, &credentials());
+    fleet.objects.lie(|lies| lies.empty_lists = true);
+    let refused = check(&config);
     assert_refused(&refused, &["almanac migrate", "allow the key to list"]);
-    shared.objects.behave();
-    assert!(shared.objects.keys().is_empty());
-    let refused = check(&config, &credentials());
+    fleet.objects.behave();
+    assert!(fleet.objects.keys().is_empty());
+    let refused = check(&config);
     assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
 
-    let made = shared.try_migrate();
+    let made = fleet.try_migrate();
     assert!(made.stdout.contains("has the tables"), "{made:?}");
-    assert_good(&check(&config, &credentials()));
-    let same = shared.try_migrate();
+    assert_good(&check(&config));
+    let same = fleet.try_migrate();
     assert!(same.stdout.contains("nothing was changed"), "{same:?}");
     // A newer version has added tables; those of this one fit.
-    shared.postgres.ask(
+    fleet.postgres.ask(
         "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
          VALUES (99, 'later', true, '\\x00', 0)",
     );
-    shared.migrate();
-    assert_good(&check(&config, &credentials()));
+    fleet.migrate();
+    assert_good(&check(&config));
 }
 
 #[test]
 fn a_database_of_another_program_or_version_is_refused() {
-    if postgres::is_missing() {
-        return;
-    }
-    let (_folder, catalog) = some_catalog();
-    let shared = Shared::start();
-    let config = shared.settings() + &catalog;
+    let Some(fleet) = prepared() else { return };
+    let config = fleet.config();
     let others = "UPDATE fleet SET needs = 1;
         UPDATE _sqlx_migrations SET checksum = '\\x00'";
     for (change, word) in [
@@ -81,17 +59,14 @@ fn a_database_of_another_program_or_version_is_refused() {
         // The fleet of an earlier version has this table, and other migrations.
         ("CREATE TABLE leases ()", "export with that version"),
     ] {
-        shared.postgres.ask(change);
-        assert_refused(&check(&config, &credentials()), &[word]);
-        assert_refused(&shared.try_migrate(), &[word]);
+        fleet.postgres.ask(change);
+        assert_refused(&check(&config), &[word]);
+        assert_refused(&fleet.try_migrate(), &[word]);
     }
 }
 
 #[test]
 fn nothing_is_written_beside_tables_of_another_program() {
-    if postgres::is_missing() {
-        return;
-    }
     let migrations = "CREATE TABLE _sqlx_migrations (version bigint PRIMARY KEY, checksum bytea);";
     let filled = format!("{migrations} INSERT INTO _sqlx_migrations VALUES (20200101000000, '')");
     for (made, tables) in [
@@ -99,21 +74,18 @@ fn nothing_is_written_beside_tables_of_another_program() {
         ("CREATE TABLE replicas (name text)", "replicas"),
         (&*filled, "_sqlx_migrations"),
     ] {
-        let shared = unprepared();
-        shared.postgres.ask(made);
-        assert_refused(&shared.try_migrate(), &["another program's"]);
+        let Some(fleet) = unprepared() else { return };
+        fleet.postgres.ask(made);
+        assert_refused(&fleet.try_migrate(), &["another program's"]);
         let found = "SELECT string_agg(relname, ' ') FROM pg_class
             WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace";
-        assert_eq!(shared.postgres.ask(found), tables);
+        assert_eq!(fleet.postgres.ask(found), tables);
     }
 }
 
 #[test]
 fn a_preparation_does_not_wait_for_others_for_long() {
-    if postgres::is_missing() {
-        return;
-    }
-    let shared = Shared::start();
+    let Some(fleet) = prepared() else { return };
     thread::scope(|scope| {
         let locking = scope.spawn(|| {
             let lock = "BEGIN; LOCK TABLE _sqlx_migrations;
@@ -124,78 +96,66 @@ fn a_preparation_does_not_wait_for_others_for_long() {
                   END LOOP;
                 END $$;
                 COMMIT";
-            shared.postgres.ask(lock)
+            fleet.postgres.ask(lock)
         });
         let is_locked = "SELECT count(*) > 0 FROM pg_locks
             WHERE relation = '_sqlx_migrations'::regclass AND mode = 'AccessExclusiveLock'";
-        shared.postgres.until(is_locked, "t");
-        assert_refused(&shared.try_migrate(), &["another session locks it"]);
-        shared.postgres.ask("CREATE TABLE refused ()");
+        fleet.postgres.until(is_locked, "t");
+        assert_refused(&fleet.try_migrate(), &["another session locks it"]);
+        fleet.postgres.ask("CREATE TABLE refused ()");
         locking.join().unwrap();
     });
-    shared.migrate();
+    fleet.migrate();
 }
 
 #[test]
 fn a_database_that_takes_no_changes_is_refused() {
-    if postgres::is_missing() {
-        return;
-    }
-    let (_folder, catalog) = some_catalog();
-    let shared = Shared::start();
-    shared.postgres.ask(
-        "DO $$ BEGIN
-           EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on',
-             current_database());
-         END $$",
-    );
-    let refused = check(&(shared.settings() + &catalog), &credentials());
-    for refused in [refused, shared.try_migrate()] {
+    let Some(fleet) = prepared() else { return };
+    fleet.set_in_database("default_transaction_read_only = on");
+    let refused = check(&fleet.config());
+    for refused in [refused, fleet.try_migrate()] {
         assert_refused(&refused, &["name the primary in database"]);
     }
 }
 
 #[test]
 fn a_user_whom_the_database_does_not_take_is_refused_with_what_to_do() {
-    if postgres::is_missing() {
-        return;
-    }
-    let (_folder, catalog) = some_catalog();
-    let (shared, folder) = (Shared::start(), tempfile::tempdir().unwrap());
-    shared.postgres.ask(
+    let Some(fleet) = prepared() else { return };
+    let Some(empty) = unprepared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    fleet.postgres.ask(
         "DROP ROLE IF EXISTS guarded;
          CREATE ROLE guarded LOGIN PASSWORD 'right';
          GRANT SELECT ON ALL TABLES IN SCHEMA public TO guarded;",
     );
-    let config = |of: &Shared, user: &str, password: &str| {
+    let config = |fleet: &TestFleet, user: &str, password: &str| {
         let file = folder.path().join("password");
         std::fs::write(&file, format!("{password}\n")).unwrap();
-        let url = of.postgres.url_of(user, "127.0.0.1");
-        let own = of.settings().replace(&of.postgres.url(), &url);
-        format!("{own}{catalog}\n[fleet]\npassword_file = {file:?}\n")
+        let url = fleet.postgres.url_of(user, "127.0.0.1");
+        let own = fleet.config().replace(&fleet.postgres.url(), &url);
+        format!("{own}\n[fleet]\npassword_file = {file:?}\n")
     };
-    let right = config(&shared, "guarded", "right");
+    let right = config(&fleet, "guarded", "right");
     let words = [
         "DELETE on fleet, generations",
         "INSERT on fleet, generations",
         "UPDATE on generation_numbers",
         "grant SELECT, INSERT",
     ];
-    assert_refused(&check(&right, &credentials()), &words);
+    assert_refused(&check(&right), &words);
     // In a database of its own it may make no tables.
     let file = folder.path().join("almanac.toml");
-    let empty = unprepared();
     std::fs::write(&file, config(&empty, "guarded", "right")).unwrap();
     let refused = Start::new(["migrate", "--config", file.to_str().unwrap()]).run();
     assert_refused(&refused, &["owner of the database"]);
 
-    shared.postgres.ask(
+    fleet.postgres.ask(
         "GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO guarded;
          GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO guarded;",
     );
-    assert_good(&check(&right, &credentials()));
+    assert_good(&check(&right));
     for (user, password) in [("guarded", "wrong"), ("nobody", "right")] {
-        let refused = check(&config(&shared, user, password), &credentials());
+        let refused = check(&config(&fleet, user, password));
         assert_refused(&refused, &["check the user in database"]);
         assert!(!refused.stderr.contains(password), "{refused:?}");
     }
@@ -203,26 +163,24 @@ fn a_user_whom_the_database_does_not_take_is_refused_with_what_to_do() {
 
 #[test]
 fn the_database_must_show_a_certificate_with_its_name() {
-    if postgres::is_missing() {
-        return;
-    }
     let authority = Authority::new();
     // Addresses of this machine that count as those of another.
-    let postgres = Postgres::with_tls(&authority.sign_for(&["127.0.0.2"]));
-    let (_catalog, catalog) = some_catalog();
-    let shared = Shared::of(postgres);
+    let certificate = authority.sign_for(&["127.0.0.2"]);
+    let Some(fleet) = prepared_on(|| Postgres::with_tls(&certificate)) else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.pem");
     std::fs::write(&file, authority.pem()).unwrap();
     let trusted = format!("\n[fleet]\nca_files = [{file:?}]\n");
-    let at = |host: &str, fleet: &str| {
-        let url = shared.postgres.url_of("almanac", host);
-        let own = shared.settings().replace(&shared.postgres.url(), &url);
-        check(&format!("{own}{catalog}{fleet}"), &credentials())
+    let at = |host: &str, more: &str| {
+        let url = fleet.postgres.url_of("almanac", host);
+        let own = fleet.config().replace(&fleet.postgres.url(), &url);
+        check(&(own + more))
     };
     assert_good(&at("127.0.0.2", &trusted));
-    for (host, fleet) in [("127.0.0.3", &*trusted), ("127.0.0.2", "")] {
-        assert_refused(&at(host, fleet), &["check ca_files"]);
+    for (host, more) in [("127.0.0.3", &*trusted), ("127.0.0.2", "")] {
+        assert_refused(&at(host, more), &["check ca_files"]);
     }
 }
 
@@ -304,12 +262,8 @@ fn without_settings(startup: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_server_that_keeps_no_settings_of_sessions_is_refused() {
-    if postgres::is_missing() {
-        return;
-    }
-    let (_folder, catalog) = some_catalog();
-    let shared = Shared::start();
-    let database = shared.postgres.address();
+    let Some(fleet) = prepared() else { return };
+    let database = fleet.postgres.address();
     for (before, word) in [
         (Before::Dropping, "as behind a pooler"),
         (
@@ -326,22 +280,17 @@ fn a_server_that_keeps_no_settings_of_sessions_is_refused() {
         ),
     ] {
         let address = stand_before(database, before).to_string();
-        let settings = shared.settings().replace(&database.to_string(), &address);
-        let refused = check(&(settings + &catalog), &credentials());
-        assert_refused(&refused, &[word]);
+        let config = fleet.config().replace(&database.to_string(), &address);
+        assert_refused(&check(&config), &[word]);
     }
 }
 
 #[test]
 fn a_bucket_that_cannot_be_used_is_refused_with_the_reason() {
-    if postgres::is_missing() {
-        return;
-    }
-    let (_folder, catalog) = some_catalog();
-    let shared = Shared::start();
-    let config = shared.settings() + &catalog;
+    let Some(fleet) = prepared() else { return };
+    let config = fleet.config();
     let refused = |word: &str, variables: &[(&str, &str)]| {
-        let refused = check(&config, variables);
+        let refused = check_with(&config, variables);
         assert_refused(&refused, &[word]);
         assert!(!refused.stderr.contains("secret"), "{refused:?}");
     };
@@ -351,22 +300,24 @@ fn a_bucket_that_cannot_be_used_is_refused_with_the_reason() {
         ("AWS_SECRET_ACCESS_KEY", "secret"),
     ];
     refused("InvalidAccessKeyId: on request; check the key", &wrong);
-    let objects = &shared.objects;
-    objects.lie(|lies| lies.status = Some((403, "AccessDenied")));
-    refused(
-        "; allow the key to get, put, delete and list",
-        &credentials(),
-    );
-    objects.behave();
-    objects.lie(|lies| lies.unwritable = Some("almanac/"));
-    refused("cannot write s3://catalogs/almanac/", &credentials());
-    objects.behave();
-    objects.lie(|lies| lies.empty_lists = true);
-    refused("allow the key to list the prefix", &credentials());
-    objects.behave();
-    objects.lie(|lies| lies.no_deletes = true);
-    refused("cannot remove s3://catalogs/almanac/", &credentials());
-    objects.behave();
+    let objects = &fleet.objects;
+    let lying = |word: &str, change: fn(&mut Lies)| {
+        objects.lie(change);
+        refused(word, &credentials());
+        objects.behave();
+    };
+    lying("; allow the key to get, put, delete and list", |lies| {
+        lies.status = Some((403, "AccessDenied"));
+    });
+    lying("cannot write s3://catalogs/almanac/", |lies| {
+        lies.unwritable = Some("almanac/");
+    });
+    lying("allow the key to list the prefix", |lies| {
+        lies.empty_lists = true;
+    });
+    lying("cannot remove s3://catalogs/almanac/", |lies| {
+        lies.no_deletes = true;
+    });
 
     // A key in a file counts before that of the environment.
     let folder = tempfile::tempdir().unwrap();
@@ -374,53 +325,44 @@ fn a_bucket_that_cannot_be_used_is_refused_with_the_reason() {
     let text = format!("[default]\naws_access_key_id = {KEY}\naws_secret_access_key = secret\n");
     std::fs::write(&file, text).unwrap();
     let with_file = format!("{config}\n[fleet]\ncredentials_file = {file:?}\n");
-    assert_good(&check(&with_file, &wrong));
+    assert_good(&check_with(&with_file, &wrong));
 
     // Nobody listens there: the message names the server.
     let nowhere = port::free_port().to_string();
     let url = objects.url("");
     let (_, server) = url.rsplit_once("//").unwrap();
-    let unreached = check(&config.replace(server, &nowhere), &credentials());
+    let unreached = check(&config.replace(server, &nowhere));
     let advice = "; check endpoint and region in objects";
     assert_refused(&unreached, &[&format!("{nowhere}: "), advice]);
 }
 
 #[test]
 fn a_prefix_of_a_bucket_belongs_to_the_first_fleet_that_uses_it() {
-    if postgres::is_missing() {
+    let (Some(first), Some(second)) = (prepared(), prepared()) else {
         return;
-    }
-    let (_folder, catalog) = some_catalog();
-    let (first, second) = (Shared::start(), Shared::start());
-    claim(&first, "almanac");
-    let config = first.settings() + &catalog;
+    };
+    first.claim("almanac");
+    let config = first.config();
     let mixed = config.replace(&first.postgres.url(), &second.postgres.url());
     let words = ["belongs to another fleet", "another prefix in objects"];
-    assert_refused(&check(&mixed, &credentials()), &words);
+    assert_refused(&check(&mixed), &words);
     // A start does not go on either, and the fleet keeps its bucket.
     let mut replica = Almanac::start_with(&mixed, &credentials());
     assert_eq!(replica.program.wait(PATIENCE).code(), Some(1));
     assert_eq!(first.objects.keys(), ["almanac/fleet"]);
-    assert_good(&check(&config, &credentials()));
+    assert_good(&check(&config));
 }
 
 #[test]
 fn the_platform_gives_the_key_of_the_bucket() {
-    if postgres::is_missing() {
-        return;
-    }
-    let (_folder, catalog) = some_catalog();
-    let shared = Shared::start();
-    let config = shared.settings() + &catalog;
-    shared.objects.lie(|lies| lies.session = Some(SESSION));
+    let Some(fleet) = prepared() else { return };
+    let config = fleet.config();
+    fleet.objects.lie(|lies| lies.session = Some(SESSION));
     let folder = tempfile::tempdir().unwrap();
     let (right, wrong) = (folder.path().join("right"), folder.path().join("wrong"));
     std::fs::write(&right, PLATFORM_TOKEN).unwrap();
     std::fs::write(&wrong, "another").unwrap();
-    let (sts, pod) = (
-        shared.objects.platform("sts"),
-        shared.objects.platform("pod"),
-    );
+    let (sts, pod) = (fleet.objects.platform("sts"), fleet.objects.platform("pod"));
     for (file, is_good) in [(right, true), (wrong, false)] {
         let file = file.to_str().unwrap();
         let identity = [
@@ -433,25 +375,24 @@ fn the_platform_gives_the_key_of_the_bucket() {
             ("AWS_CONTAINER_CREDENTIALS_FULL_URI", &*pod),
         ];
         for variables in [&identity[..], &address[..]] {
-            let checked = check(&config, variables);
+            let checked = check_with(&config, variables);
             assert_eq!(checked.status.success(), is_good, "{checked:?}");
             assert!(!checked.stderr.contains(PLATFORM_TOKEN), "{checked:?}");
         }
     }
     // A key of the environment comes first.
-    shared.objects.behave();
+    fleet.objects.behave();
     let [id, secret] = credentials();
     let both = [id, secret, ("AWS_CONTAINER_CREDENTIALS_FULL_URI", &*pod)];
-    assert_good(&check(&config, &both));
+    assert_good(&check_with(&config, &both));
 }
 
 #[test]
 fn a_data_folder_of_a_node_alone_or_of_another_fleet_is_refused() {
-    if postgres::is_missing() {
+    let (Some(fleet), Some(other)) = (prepared(), prepared()) else {
         return;
-    }
-    let (_folder, catalog) = some_catalog();
-    let (shared, other) = (Shared::start(), Shared::start());
+    };
+    fleet.push("first");
     let refuses = |mut stopped: Almanac, config: &str, word: &str| {
         let data = stopped.program.data().to_owned();
         assert_refused(&check_in(&data, config, &credentials()), &[word]);
@@ -462,45 +403,29 @@ fn a_data_folder_of_a_node_alone_or_of_another_fleet_is_refused() {
         stopped
     };
     let serving = |mut started: Almanac| {
-        started.until("a", "a revision", |status| status["state"] == "serving");
+        until_serving(&mut started, "a");
         started.stop();
         started
     };
-    let ours = shared.settings() + &catalog;
-    let node = serving(Almanac::start_with(&catalog, &credentials()));
-    refuses(node, &ours, "of a node alone");
-    let replica = serving(shared.replica(&catalog));
-    let replica = refuses(replica, &catalog, "of a replica of a fleet");
-    refuses(
-        replica,
-        &(other.settings() + &catalog),
-        "is of another fleet",
-    );
+    let alone = &fleet.catalogs;
+    let node = serving(Almanac::start_with(alone, &credentials()));
+    refuses(node, &fleet.config(), "of a node alone");
+    let replica = refuses(serving(fleet.another()), alone, "of a replica of a fleet");
+    refuses(replica, &other.config_with(alone), "is of another fleet");
 }
 
 #[test]
 fn a_bucket_that_hangs_at_a_start_is_named() {
-    let Some(Following {
-        shared,
-        upstream: _upstream,
-        mut replicas,
-        first,
-    }) = Following::start(1)
-    else {
-        return;
-    };
-    let replica = &mut replicas[0];
+    let Some(mut fleet) = start(1) else { return };
+    let replica = &mut fleet.replicas[0];
     replica.stop();
-    shared
-        .objects
-        .lie(|lies| lies.slow = Duration::from_mins(10));
+    let slow = Duration::from_mins(10);
+    fleet.objects.lie(|lies| lies.slow = slow);
     replica.program.restart();
-    until("the problem", || {
-        let error = status_of(replica)["bucket_error"].to_string();
-        error.contains("s3://catalogs/almanac/fleet: no answer within 10s; check endpoint")
-    });
+    let words = "s3://catalogs/almanac/fleet: no answer within 10s; check endpoint";
+    until_reported(replica, "bucket_error", words);
     // What is stored is served meanwhile, and the readiness tells.
-    until_at(replica, "a", &first.digest());
+    until_at(replica, "a", &image_of("first"));
     let ready = replica.ready();
     let text = ready.text();
     assert_eq!(ready.status, 200, "{text}");

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::cluster::{selects, text};
 use super::rendered::{EXAMPLES, OVERLAYS, chart, overlay};
-use super::{deployed, in_pages, root};
+use super::{deployed, in_pages};
 use crate::docs::read;
+use crate::support::file::root;
 use crate::support::needs::skip_without;
 use crate::support::program::Start;
 use crate::support::yaml;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, text};
-use super::rendered::{EXAMPLES, chart, helm, values};
-use super::root;
+use super::rendered::{EXAMPLES, chart, helm, template, values};
 use crate::docs::{configuration, names_after, read, sources};
+use crate::support::file::root;
 use crate::support::needs::skip_without;
 use crate::support::yaml;
 use almanac::ingest::Source;
@@ -57,13 +57,6 @@ fn values_that_cannot_work_are_refused() {
         return;
     }
     let values = values("olm-v0");
-    let words = [
-        "template",
-        "almanac",
-        "deploy/helm/almanac",
-        "--values",
-        &values,
-    ];
     for (change, said) in [
         ("--set=unknown=1", "unknown"),
         ("--set=settings.database=postgres://a@b/c", "needs both"),
@@ -185,7 +178,7 @@ fn values_that_cannot_work_are_refused() {
             "http_tls needs tls.mode",
         ),
     ] {
-        let output = helm(&[&words[..], &[change]].concat());
+        let output = template(&values, &[change]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{change}");
         assert!(errors.contains(said), "{change}: {errors}");
@@ -238,15 +231,7 @@ fn a_name_that_is_too_long_for_a_service_is_shortened() {
 /// The objects of an example in the namespace "almanac", with further values.
 fn rendered(example: &str, more: &[&str]) -> Vec<Value> {
     let file = values(example);
-    let words = [
-        "template",
-        "almanac",
-        "deploy/helm/almanac",
-        "--namespace=almanac",
-        "--values",
-        &file,
-    ];
-    let output = helm(&[&words[..], more].concat());
+    let output = template(&file, &[&["--namespace=almanac"], more].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{more:?}: {errors}");
     yaml::documents(&String::from_utf8(output.stdout).unwrap())
@@ -332,15 +317,7 @@ fn several_replicas_in_the_place_of_catalogd_are_refused() {
         return;
     }
     let values = values("olm-v1-replace");
-    let words = [
-        "template",
-        "almanac",
-        "deploy/helm/almanac",
-        "--values",
-        &values,
-        "--set=replicas=2",
-    ];
-    let output = helm(&words);
+    let output = template(&values, &["--set=replicas=2"]);
     assert!(!output.status.success());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("replicas: set 1"), "{errors}");

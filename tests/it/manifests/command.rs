@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cluster::text;
-use super::rendered::helm;
+use super::rendered::template;
 use crate::support::needs::skip_without;
 use crate::support::program::Start;
 use crate::support::yaml;
@@ -208,13 +208,7 @@ fn services_have_names_that_kubernetes_takes_and_the_chart_has_the_same() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), values).unwrap();
     let values = file.path().to_str().unwrap();
-    let output = helm(&[
-        "template",
-        "almanac",
-        "deploy/helm/almanac",
-        "--values",
-        values,
-    ]);
+    let output = template(values, &[]);
     assert!(output.status.success(), "{output:?}");
     let rendered = yaml::documents(&String::from_utf8(output.stdout).unwrap());
     assert_eq!(of(&rendered, "CatalogSource"), services);

@@ -13,21 +13,16 @@ mod permissions;
 mod rendered;
 mod sources;
 
-use std::path::Path;
-
 use serde_json::Value;
 
 use crate::docs::{blocks, configuration, pages, read};
+use crate::support::file::root;
 use crate::support::{kustomize, yaml};
 use cluster::{Cluster, selects, text};
 
 /// The manifests for OLM v0 that are applied together.
 pub(crate) fn deployed() -> Vec<Value> {
     kustomize::objects(&root().join("deploy/kustomize/olm-v0"))
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The manifests in the pages, each with its page.

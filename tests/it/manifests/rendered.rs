@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::root;
+use crate::support::file::root;
 use crate::support::yaml;
 
 /// The example values of the chart, each with the namespace it is for.
@@ -48,6 +48,18 @@ pub(super) fn values(example: &str) -> String {
     format!("deploy/helm/examples/{example}.yaml")
 }
 
+/// Renders the chart with a file of values.
+pub(super) fn template(values: &str, more: &[&str]) -> Output {
+    let words = [
+        "template",
+        "almanac",
+        "deploy/helm/almanac",
+        "--values",
+        values,
+    ];
+    helm(&[&words[..], more].concat())
+}
+
 /// The text that the chart renders for an example, once for all tests.
 pub(super) fn chart(example: &str) -> &'static str {
     static TEXTS: [OnceLock<String>; EXAMPLES.len()] = [const { OnceLock::new() }; EXAMPLES.len()];
@@ -55,14 +67,7 @@ pub(super) fn chart(example: &str) -> &'static str {
     let index = names.position(|name| name == example).unwrap();
     TEXTS[index].get_or_init(|| {
         let (values, namespace) = (values(example), EXAMPLES[index].1);
-        let words = [
-            "template",
-            "almanac",
-            "deploy/helm/almanac",
-            "--values",
-            &values,
-        ];
-        let output = helm(&[&words[..], &["--namespace", namespace]].concat());
+        let output = template(&values, &["--namespace", namespace]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{example}: {errors}");
         String::from_utf8(output.stdout).unwrap()

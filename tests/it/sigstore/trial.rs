@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use crate::support::catalog::Catalog;
 use crate::support::cosign::Signed;
 use crate::support::image::{Built, Image};
+use crate::support::runtime::block_on;
 use crate::support::upstream::Upstream;
 
 /// The skopeo of the next Debian, which knows all of `sigstoreSigned` but `pki`.
@@ -103,11 +104,7 @@ impl Trial {
             bundle_scopes: bundle_scopes.to_vec(),
             ..Settings::default()
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let admitted = runtime.block_on(async {
+        let admitted = block_on(async {
             let registries = Registries::new(&settings).unwrap();
             let route = registries.route(&image.parse().unwrap()).await?;
             route.admit(&self.digest(), None).await

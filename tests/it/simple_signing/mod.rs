@@ -24,6 +24,7 @@ use crate::support::catalog::Catalog;
 use crate::support::gpg::Gpg;
 use crate::support::image::{Built, Image};
 use crate::support::needs::on_path;
+use crate::support::runtime::block_on;
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "team/app";
@@ -215,11 +216,7 @@ impl Setup {
 
 /// Judges an image. Returns what came of the requirements.
 fn judged(settings: &Settings, source: &str) -> Result<String, Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let registries = Registries::new(settings)?;
         let route = registries.route(&source.parse().unwrap()).await?;
         let digest = route.resolve().await?.digest;

@@ -13,12 +13,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tonic::transport::Endpoint;
 
+use super::catalog::{Catalog, Format};
 use super::file;
 use super::http::{Reply, ask, get};
-use super::program::{Program, Start, pause};
+use super::program::{PATIENCE, Program, Start, pause};
 
-/// How long anything that a test waits for may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+use super::runtime::block_on;
 
 /// The same for what is only done when nobody else wants the processor.
 pub(crate) const LONG_PATIENCE: Duration = Duration::from_mins(2);
@@ -40,6 +40,26 @@ pub(crate) fn following(source: &str) -> String {
 /// A catalog as it stands in a configuration.
 pub(crate) fn catalog(name: &str, source: &str) -> String {
     format!("\n[[catalog]]\nname = {name:?}\nsource = {source:?}\n")
+}
+
+/// Serves a catalog `open`, and one that only readers with the token `reader-secret` see,
+/// `closed`.
+pub(crate) fn open_and_closed(contents: [&Catalog; 2]) -> (TempDir, Almanac) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mut config = String::new();
+    for (name, content) in ["open", "closed"].into_iter().zip(contents) {
+        fs::create_dir_all(path(name)).unwrap();
+        content.write_to(&folder.path().join(name), Format::JsonLines);
+        config += &catalog(name, &format!("file:{}", path(name)));
+    }
+    fs::write(path("tokens"), "reader-secret\n").unwrap();
+    config += &format!("token_files = [{:?}]\n", path("tokens"));
+    let mut almanac = Almanac::start(&config);
+    for name in ["open", "closed"] {
+        almanac.until(name, "a revision", |status| status["state"] == "serving");
+    }
+    (folder, almanac)
 }
 
 impl Almanac {
@@ -211,11 +231,7 @@ impl Almanac {
     /// The names of a catalog's packages, as gRPC lists them.
     pub(crate) fn packages(&mut self, catalog: &str) -> Result<Vec<String>, tonic::Status> {
         let address = self.program.address("grpc");
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(list_packages(address, catalog))
+        block_on(list_packages(address, catalog))
     }
 
     /// A catalog in the status.

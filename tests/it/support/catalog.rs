@@ -66,6 +66,11 @@ pub(crate) fn entry(name: &str) -> Entry {
     }
 }
 
+/// The lines of a catalog with this package.
+pub(crate) fn text_of(package: &str) -> String {
+    Catalog::one(package).text(Format::JsonLines)
+}
+
 impl Catalog {
     /// A catalog of nothing.
     pub(crate) fn new() -> Self {

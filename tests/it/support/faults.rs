@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -27,6 +28,21 @@ pub(crate) enum Operation {
     Mkdir = 4,
 }
 
+/// Compiles a library that a program can be started with. Returns its path.
+pub(crate) fn compile(folder: &Path, name: &str, code: &str) -> String {
+    let source = folder.join(format!("{name}.c"));
+    let library = folder.join(format!("{name}.so"));
+    fs::write(&source, code).unwrap();
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .args([&library, &source])
+        .arg("-ldl")
+        .status()
+        .unwrap();
+    assert!(compiled.success());
+    library.display().to_string()
+}
+
 /// Faults of the disk below the data folder of a program.
 pub(crate) struct Faults {
     folder: TempDir,
@@ -41,18 +57,7 @@ impl Faults {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        let (source, library) = (
-            folder.path().join("faults.c"),
-            folder.path().join("faults.so"),
-        );
-        fs::write(&source, include_str!("faults.c")).unwrap();
-        let compiled = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-o"])
-            .args([&library, &source])
-            .arg("-ldl")
-            .status()
-            .unwrap();
-        assert!(compiled.success());
+        compile(folder.path(), "faults", include_str!("faults.c"));
         fs::write(folder.path().join("control"), [0; CONTROL]).unwrap();
         let control = folder.path().join("control");
         let control = File::options().read(true).write(true).open(control);

@@ -1,4 +1,4 @@
-//! Files that are replaced while somebody reads them, and maps of large files.
+//! Files: replaced while somebody reads them, mapped, and the folder of the project.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -24,4 +24,9 @@ pub(crate) fn map(path: &Path) -> Bytes {
     let file = File::open(path).unwrap();
     // SAFETY: the test has written the file and does not change it any more.
     unsafe { almanac::map::map_file(&file) }.unwrap()
+}
+
+/// The folder of the project.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tokio::net::TcpSocket;
 
-/// How long a peer may be silent.
-const PATIENCE: Duration = Duration::from_secs(30);
+use super::program::PATIENCE;
+
+use super::runtime::block_on;
 
 /// The longest answer that is read, in bytes.
 const LIMIT: u64 = 256 << 20;
@@ -191,11 +192,7 @@ pub(crate) fn narrow(address: SocketAddr) -> TcpStream {
 
 /// A connection that takes about so many bytes before it is read from.
 pub(crate) fn narrow_to(address: SocketAddr, bytes: u32) -> TcpStream {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let connection = runtime.block_on(async {
+    let connection = block_on(async {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(bytes).unwrap();
         socket.connect(address).await.unwrap().into_std().unwrap()

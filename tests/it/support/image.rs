@@ -67,6 +67,11 @@ pub(crate) struct Built {
     platform: (String, String),
 }
 
+/// The image of a catalog with this package.
+pub(crate) fn image_of(package: &str) -> Built {
+    Image::of_catalog(&Catalog::one(package)).build()
+}
+
 impl Image {
     /// An image without layers, in OCI's media types, for linux/amd64.
     pub(crate) fn new() -> Self {

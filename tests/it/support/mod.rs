@@ -5,6 +5,7 @@
 pub(crate) mod almanac;
 pub(crate) mod api_server;
 mod bundle;
+pub(crate) mod cases;
 pub(crate) mod catalog;
 pub(crate) mod clock;
 pub(crate) mod cosign;
@@ -29,6 +30,7 @@ pub(crate) mod proxy;
 pub(crate) mod receiver;
 pub(crate) mod registry;
 pub(crate) mod relay;
+pub(crate) mod runtime;
 pub(crate) mod schema;
 pub(crate) mod served;
 pub(crate) mod skip_records;

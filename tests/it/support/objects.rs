@@ -19,11 +19,13 @@ use hyper_util::server::conn::auto;
 use images::digest::Digest;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::program::{PATIENCE, pause};
+
+use super::runtime::background;
 
 /// The bucket that exists.
 pub(crate) const BUCKET: &str = "catalogs";
@@ -101,11 +103,7 @@ impl ObjectStore {
 
     /// The same at an address, with TLS if there is a certificate.
     pub(crate) fn start_at(address: &str, tls: Option<Arc<ServerConfig>>) -> Self {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = background();
         let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::default();

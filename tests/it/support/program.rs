@@ -61,6 +61,30 @@ pub(crate) struct Finished {
     pub stderr: String,
 }
 
+/// Another program, which ends with the test.
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until another program ends by itself, and kills it after so long.
+pub(crate) fn wait_for(child: &mut Child, limit: Duration) -> ExitStatus {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if begin.elapsed() > limit {
+            let _ = child.kill();
+        }
+        std::thread::sleep(STEP);
+    }
+}
+
 impl Start {
     /// A start with these arguments, of which each `{data}` is replaced by the
     /// data folder.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use super::runtime::block_on;
+
 /// Where the format stands in an index, behind what every index begins with.
 const FORMAT: std::ops::Range<usize> = 8..12;
 
@@ -28,10 +30,7 @@ pub(crate) fn forget_sums(data: &Path) {
 }
 
 fn run(data: &Path, statement: &'static str) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.unwrap().block_on(async {
+    block_on(async {
         use sqlx::{ConnectOptions as _, Connection as _};
 
         let options = sqlx::sqlite::SqliteConnectOptions::new();

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use images::digest::Digest;
 use rustls::ServerConfig;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use super::image::{Blob, Built};
 use super::registry::TestRegistry;
+
+use super::runtime::background;
 
 /// A registry that runs until it is dropped.
 pub(crate) struct Upstream {
@@ -26,11 +28,7 @@ impl Upstream {
 
     /// Starts an empty registry at an address, with TLS if it is told how.
     pub(crate) fn start_at(address: &str, tls: Option<Arc<ServerConfig>>) -> Self {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = background();
         Self {
             registry: runtime.block_on(TestRegistry::start_at(address, tls)),
             _runtime: runtime,
@@ -64,6 +62,27 @@ impl Upstream {
             let bytes = manifest.bytes.clone();
             self.put_manifest(repository, &name, bytes, manifest.media_type);
         });
+    }
+
+    /// Keeps an image without one of its manifests and moves the tag to it.
+    pub(crate) fn push_without_manifest(
+        &self,
+        repository: &str,
+        tag: &str,
+        image: &Built,
+        missing: Digest,
+    ) {
+        image.for_each_blob(|blob| {
+            self.put_blob(blob.bytes.clone());
+        });
+        image.for_each_manifest(|manifest| {
+            if ![missing, image.digest()].contains(&manifest.digest) {
+                let (name, bytes) = (manifest.digest.to_string(), manifest.bytes.clone());
+                self.put_manifest(repository, &name, bytes, manifest.media_type);
+            }
+        });
+        let top = &image.top;
+        self.put_manifest(repository, tag, top.bytes.clone(), top.media_type);
     }
 
     /// How often a path with this ending was asked for.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::site::{attributes, text_of};
+use super::site::{attributes, json_of, text_of};
 use crate::support::catalog::{Bundle, Catalog, bundle, entry};
 use crate::support::served::{Folders, Served};
 
@@ -89,12 +89,6 @@ fn harbor() -> Catalog {
 
 fn served() -> Served {
     Served::catalogs(&Folders::of("harbor", &harbor()))
-}
-
-fn json_of(served: &Served, path: &str) -> Value {
-    let reply = served.get(path);
-    assert_eq!(reply.status, 200, "{path}: {}", reply.text());
-    serde_json::from_slice(&reply.body).unwrap()
 }
 
 #[test]

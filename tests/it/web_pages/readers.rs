@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::site::{BROWSER, attributes};
-use crate::support::almanac::{Almanac, catalog};
+use crate::support::almanac::{Almanac, catalog, open_and_closed};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http;
 
@@ -87,20 +87,8 @@ fn the_admin_port_has_the_status_as_a_page() {
 
 #[test]
 fn a_closed_catalog_is_on_no_page_without_its_token() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    for name in ["open", "closed"] {
-        let content = Catalog::one(&format!("{name}-package"));
-        content.write_to(&folder.path().join(name), Format::JsonLines);
-    }
-    fs::write(path("tokens"), "reader-secret\n").unwrap();
-    let source = |name: &str| catalog(name, &format!("file:{}", path(name)));
-    let (open, closed) = (source("open"), source("closed"));
-    let config = format!("{open}\n{closed}\ntoken_files = [{:?}]\n", path("tokens"));
-    let mut almanac = Almanac::start(&config);
-    for name in ["open", "closed"] {
-        almanac.until(name, "a revision", |status| status["state"] == "serving");
-    }
+    let contents = ["open-package", "closed-package"].map(Catalog::one);
+    let (_folder, mut almanac) = open_and_closed([&contents[0], &contents[1]]);
     let address = almanac.program.address("http");
     let get = |path: &str, password: Option<&str>| {
         let value = BASE64.encode(format!("anybody:{}", password.unwrap_or_default()));

@@ -1,7 +1,7 @@
 //! A site for the tests of pages: a catalog whose every text is hostile, the sample
 //! catalog, and one without content.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::catalog::{Catalog, bundle, entry};
 use crate::support::http::Reply;
@@ -15,6 +15,19 @@ pub(super) const SCRIPT: &str = "\"'><script>alert(1)</script><img src=x onerror
 /// A picture that would run when it is opened.
 pub(super) const PICTURE: &str =
     "<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>";
+
+/// What follows the address of a package, of each of its tabs.
+pub(super) const TABS: [&str; 9] = [
+    "",
+    "/versions",
+    "/updates",
+    "/apis",
+    "/images",
+    "/dependencies",
+    "/install",
+    "/problems",
+    "/history",
+];
 
 /// A catalog whose every text is hostile.
 pub(super) fn hostile() -> Catalog {
@@ -122,4 +135,11 @@ pub(super) fn attributes(text: &str, name: &str) -> Vec<String> {
     let parts: Vec<&str> = text.split(&start).skip(1).collect();
     let values = parts.iter().map(|part| part.split('"').next().unwrap());
     values.map(|value| value.replace("&amp;", "&")).collect()
+}
+
+/// The JSON of a path.
+pub(super) fn json_of(served: &Served, path: &str) -> Value {
+    let reply = served.get(path);
+    assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+    serde_json::from_slice(&reply.body).unwrap()
 }

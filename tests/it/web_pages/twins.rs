@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::assert_sound;
-use super::site::{attributes, page, served, text_of};
+use super::site::{attributes, json_of, page, served, text_of};
 use crate::support::catalog::{Catalog, entry};
 use crate::support::served::{Folders, Served, source};
 
@@ -12,12 +12,6 @@ fn twin(text: &str) -> String {
     let before = text.split("\">as JSON</a>").next().unwrap();
     let link = before.rsplit("href=\"").next().unwrap();
     link.replace("&amp;", "&")
-}
-
-fn json_of(served: &Served, path: &str) -> Value {
-    let reply = served.get(path);
-    assert_eq!(reply.status, 200, "{path}: {}", reply.text());
-    serde_json::from_slice(&reply.body).unwrap()
 }
 
 fn names(list: &Value) -> Vec<&str> {

@@ -28,6 +28,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::program::{PATIENCE, pause};
+use super::runtime::background;
 use store::{Failure, Key, State};
 
 /// The resource of Events.
@@ -93,11 +94,7 @@ struct Target {
 impl ApiServer {
     /// Starts an empty server on a free port of 127.0.0.1.
     pub(crate) fn start() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = background();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
         let listener = listener.unwrap();
         let address = listener.local_addr().unwrap();

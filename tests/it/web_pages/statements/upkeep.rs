@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::support::catalog::{Catalog, Package, bundle, entry};
 use crate::support::program::{PATIENCE, pause};
 use crate::support::served::{Folders, Served};
-use crate::web_pages::site::{BROWSER, page, text_of};
+use crate::web_pages::site::{BROWSER, TABS, page, text_of};
 
 fn one(version: &str) -> impl FnOnce(Package) -> Package {
     let name = format!("lamp.v{version}");
@@ -44,22 +44,11 @@ fn a_publication_changes_the_entity_tags_of_its_pages_only() {
     };
     let folders = Folders::of("moving", &before()).catalog("still", &before());
     let served = Served::catalogs(&folders);
-    let tabs = [
-        "",
-        "/versions",
-        "/updates",
-        "/apis",
-        "/images",
-        "/dependencies",
-        "/install",
-        "/problems",
-        "/history",
-    ];
     let of = |catalog: &str, package: &str| -> Vec<String> {
         let package = |tab| format!("/catalogs/{catalog}/packages/{package}{tab}");
         let own = ["", "/changes", "/problems"].map(|tab| format!("/catalogs/{catalog}{tab}"));
         let bundle = format!("/catalogs/{catalog}/packages/mast/bundles/mast.v1.0.0");
-        tabs.into_iter()
+        TABS.into_iter()
             .map(package)
             .chain(own)
             .chain([bundle])

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::real;
 use super::real::{Real, code, links, packages, plain, words};
 use crate::support::{schema, yaml};
-use crate::web_pages::site::{BROWSER, attributes};
+use crate::web_pages::site::{BROWSER, TABS, attributes};
 
 /// The `olm.csv.metadata` of the head of each package's default channel, found without
 /// almanac: the entry that no other one of the channel names.
@@ -396,17 +396,7 @@ fn no_page_of_a_package_is_larger_than_it_should_be() {
     ];
     let some = packages(real).into_iter().step_by(40);
     for name in large.map(str::to_owned).into_iter().chain(some) {
-        for tab in [
-            "",
-            "/versions",
-            "/updates",
-            "/apis",
-            "/images",
-            "/dependencies",
-            "/install",
-            "/problems",
-            "/history",
-        ] {
+        for tab in TABS {
             let path = format!("/catalogs/large/packages/{name}{tab}");
             let most = if tab == "/versions" { 40_000 } else { 68_000 };
             let own = size(&path);

@@ -149,6 +149,15 @@ impl FilesError {
         }
     }
 
+    /// Whether a file or folder cannot be read or written.
+    pub(super) fn is_io(&self) -> bool {
+        match self {
+            Self::Read { .. } | Self::Spool { .. } => true,
+            Self::Unpack(error) => error.is_io(),
+            _ => false,
+        }
+    }
+
     /// A short label for metrics.
     pub fn reason(&self) -> &'static str {
         match self {

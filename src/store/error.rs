@@ -114,6 +114,12 @@ impl StoreError {
         }
     }
 
+    /// Whether SQLite refuses the statement itself: there is no such table or column.
+    pub(super) fn is_of_statement(&self) -> bool {
+        // SQLITE_ERROR.
+        self.sqlite_code() == Some(1)
+    }
+
     /// The code of SQLite's error, without the details in its upper bytes.
     fn sqlite_code(&self) -> Option<u32> {
         let (Self::Sql { source, .. }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Client, StatusCode, Url};
 
-use crate::error_chain::error_chain;
+use crate::error_chain::{causes, error_chain};
 use crate::webhooks::event::{encode_test, new_id};
 use crate::webhooks::outside::{LocalAddress, OutsideHost};
 use crate::webhooks::signature::{Secret, read_text};
@@ -144,7 +144,8 @@ impl Receiver {
         }
         let is_connect = error.is_connect();
         let wants_login = Proxy::wants_login(&error);
-        let chain = error_chain(&error.without_url());
+        let error = error.without_url();
+        let chain = error_chain(&error);
         let proxies = Proxies::of_environment();
         if let Some(proxy) = proxies.proxy_for(self.webhook.url.url())
             && is_connect
@@ -156,15 +157,20 @@ impl Receiver {
             };
             return no_way(proxy, cause);
         }
-        let hint = if chain.contains("InvalidContentType") {
-            "; the receiver speaks no TLS there: is it http?"
-        } else if chain.contains("invalid HTTP version") {
-            "; the receiver speaks no HTTP there: is it https?"
-        } else {
-            ""
-        };
-        format!("{chain}{hint}")
+        format!("{chain}{}", scheme_hint(&error))
     }
+}
+
+/// The end of a message about an answer in another protocol than that of the URL.
+fn scheme_hint(error: &reqwest::Error) -> &'static str {
+    let hint = causes(error).find_map(|cause| {
+        if let Some(rustls::Error::InvalidMessage(_)) = cause.downcast_ref() {
+            return Some("; the receiver speaks no TLS there: is it http?");
+        }
+        let is_other = cause.downcast_ref().is_some_and(hyper::Error::is_parse);
+        is_other.then_some("; the receiver speaks no HTTP there: is it https?")
+    });
+    hint.unwrap_or_default()
 }
 
 fn no_way(proxy: &Proxy, cause: &str) -> String {

@@ -68,7 +68,7 @@ impl Pulled {
                 error.cause,
                 Cause::Files(FilesError::Legacy { .. } | FilesError::Limit { .. })
             );
-            error.reason() != "io" && !error.is_local() && !of_database
+            !error.is_io() && !error.is_local() && !of_database
         });
         other && !self.covered.is_empty()
     }

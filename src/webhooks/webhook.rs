@@ -13,6 +13,7 @@ use crate::name::CatalogName;
 use crate::webhooks::event::{Event, EventKind};
 use crate::webhooks::queue::Delivery;
 use ::images::is_local_address;
+use fbc::text::display::clip;
 
 /// The longest name, in bytes.
 const MAX_NAME: usize = 63;
@@ -98,7 +99,7 @@ impl FromStr for WebhookName {
     fn from_str(text: &str) -> Result<Self, String> {
         let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         if text.is_empty() || text.len() > MAX_NAME || !text.bytes().all(allowed) {
-            let text: String = text.chars().take(MAX_NAME + 1).collect();
+            let text = clip(text, MAX_NAME);
             return Err(format!(
                 "{text:?} is no name of a webhook: it takes 1 to {MAX_NAME} lower-case letters, \
                  digits and '-'"

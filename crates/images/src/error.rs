@@ -8,6 +8,7 @@ use rustls::AlertDescription;
 
 use crate::config_files::FileError;
 use crate::digest::Digest;
+use crate::display::clip;
 use crate::manifest::ManifestError;
 use crate::policy::PolicyRejection;
 use crate::reference::Reference;
@@ -485,7 +486,7 @@ pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
         }
         next = cause.source();
     }
-    text.chars().take(MAX_CAUSES).collect()
+    clip(&text, MAX_CAUSES)
 }
 
 /// The meaning of a status: the label, and whether it is temporary.

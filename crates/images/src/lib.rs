@@ -202,6 +202,7 @@
 pub mod config_files;
 pub mod credentials;
 pub mod digest;
+mod display;
 pub mod document;
 pub mod error;
 mod folded_keys;

@@ -24,6 +24,8 @@ use rustls::{
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
+use crate::display::clip;
+
 /// The largest PEM file, in bytes.
 const MAX_FILE: u64 = 8 << 20;
 /// The most names of a certificate that a message lists.
@@ -328,7 +330,7 @@ fn names(presented: &[String]) -> String {
     let plain = |name: &String| -> String {
         let inner = name.split_once('(').map_or(name.as_str(), |(_, rest)| rest);
         let inner = inner.trim_end_matches(')').trim_matches('"');
-        inner.chars().take(MAX_NAME).collect()
+        clip(inner, MAX_NAME)
     };
     let mut names: Vec<String> = presented.iter().take(MAX_NAMES).map(plain).collect();
     match presented.len() {

@@ -14,6 +14,7 @@ use crate::ingest::archive::progress::Progress;
 use crate::store::DiskError;
 use ::images::digest::{Digest, Hasher};
 use ::images::document;
+use fbc::text::display::clip;
 
 /// How much of an archive is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,7 +87,7 @@ pub(super) fn scan(
         }
         let digest = name.strip_prefix(BLOBS).and_then(digest_named);
         let digest = digest.ok_or_else(|| {
-            let shown: String = name.chars().take(200).collect();
+            let shown = clip(&name, 200);
             no_archive(path, format!("it has an unknown file {shown:?}"))
         })?;
         let wanted = digest == known.metadata;
@@ -142,7 +143,7 @@ fn read_marker(bytes: &[u8], path: &Path) -> Result<Marker, ArchiveError> {
         return Err(ArchiveError::Newer {
             path: path.to_owned(),
             format: any.format,
-            version: any.version.chars().take(100).collect(),
+            version: clip(&any.version, 100),
         });
     }
     serde_json::from_slice(bytes).map_err(broken)

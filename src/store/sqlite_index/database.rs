@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fbc::text::display::clip;
 use futures_util::TryStreamExt as _;
 use sqlx::error::DatabaseError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
@@ -121,7 +122,7 @@ pub(super) fn sql(doing: &'static str) -> impl Fn(sqlx::Error) -> LegacyError + 
 /// For `map_err` on the manifests of a bundle.
 pub(super) fn manifests(name: &str) -> impl Fn(String) -> LegacyError {
     move |problem| LegacyError::Manifests {
-        name: name.chars().take(200).collect(),
+        name: clip(name, 200),
         problem,
     }
 }

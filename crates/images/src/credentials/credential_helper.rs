@@ -18,6 +18,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use crate::credentials::secret::{Credentials, Secret};
+use crate::display::clip;
 
 /// The time limit of a helper.
 const LONGEST: Duration = Duration::from_secs(15);
@@ -116,8 +117,7 @@ async fn run(
     // It is a part of a program's name, and must not become a path.
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(good) {
-        let shown = name.chars().take(MAX_NAME).collect();
-        return Err(HelperError::Name(shown));
+        return Err(HelperError::Name(clip(name, MAX_NAME)));
     }
     let program = format!("docker-credential-{name}");
     run_program(program.as_ref(), name, server, longest).await

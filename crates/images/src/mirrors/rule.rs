@@ -1,5 +1,6 @@
 //! The rule for all images under one prefix.
 
+use crate::display::clip;
 use crate::reference::without_user;
 
 /// The longest prefix or location, in bytes.
@@ -85,6 +86,5 @@ pub(super) fn checked_location(text: &str) -> Result<String, String> {
 
 /// A text for messages, without a password.
 pub(super) fn shown(text: &str) -> String {
-    let text = without_user(text);
-    text.chars().take(MAX_SHOWN).collect()
+    clip(without_user(text), MAX_SHOWN)
 }

@@ -7,6 +7,7 @@ use http::header::{CONTENT_ENCODING, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use reqwest::{Response, Url};
 
+use crate::display::clip;
 use crate::error::{Error, Login};
 use crate::reference::Reference;
 use crate::registry::message::RegistryMessage;
@@ -98,7 +99,7 @@ pub(super) fn encoding(response: &Response) -> Option<String> {
     let encoding = String::from_utf8_lossy(encoding.as_bytes());
     let encoding = encoding.trim();
     let is_none = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
-    (!is_none).then(|| encoding.chars().take(MAX_ENCODING).collect())
+    (!is_none).then(|| clip(encoding, MAX_ENCODING))
 }
 
 /// Whether the response is a success with a body.

@@ -10,6 +10,7 @@ use x509_cert::der::asn1::{AnyRef, BitStringRef};
 use x509_cert::spki::{AlgorithmIdentifierRef, ObjectIdentifier, SubjectPublicKeyInfoRef};
 
 use crate::digest::Digest;
+use crate::display::clip;
 use crate::signatures::sigstore::key::PublicKey;
 use crate::signatures::sigstore::pem_sections;
 use crate::signing::encrypted_key;
@@ -41,7 +42,7 @@ impl SigningKey {
                 Self::of_pkcs8(&encrypted_key::decrypt(section.contents(), password)?)
             }
             tag => {
-                let tag: String = tag.chars().take(50).collect();
+                let tag = clip(tag, 50);
                 Err(format!(
                     "it is a PEM {tag:?}; supported are keys of cosign and \"PRIVATE KEY\" \
                      (PKCS#8)"

@@ -12,6 +12,8 @@ use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use crate::display::clip;
+
 /// The longest key that an error repeats, in characters.
 const MAX_SHOWN: usize = 100;
 /// How many letters of a key may be wrong for a proposal.
@@ -170,7 +172,7 @@ impl Members {
 
 /// A text from the file, cut to a bounded length.
 pub(super) fn shown(text: &str) -> String {
-    text.chars().take(MAX_SHOWN).collect()
+    clip(text, MAX_SHOWN)
 }
 
 impl<'de> Deserialize<'de> for Json {

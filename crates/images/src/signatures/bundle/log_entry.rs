@@ -10,6 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 
 use crate::digest::Digest;
+use crate::display::clip;
 use crate::signatures::bundle::json::{Envelope, LogEntry};
 use crate::signatures::sigstore::key::PublicKey;
 use crate::signatures::sigstore::pem_sections;
@@ -161,5 +162,5 @@ fn decoded(text: &str) -> Result<Vec<u8>, String> {
 }
 
 fn shown(text: &str) -> String {
-    text.chars().take(50).collect()
+    clip(text, 50)
 }

@@ -60,12 +60,16 @@ struct Stored {
 }
 
 impl Row for Stored {
-    const COLUMNS: &'static [&'static str] = &["NAME", "SIZE", "REMOVED"];
+    const COLUMNS: &'static [&'static str] = &["NAME", "SIZE", "RESULT"];
 
     fn cells(&self) -> Vec<Cow<'_, str>> {
-        let removed = if self.removed { "yes" } else { "no" };
+        let result = if self.removed {
+            "removed"
+        } else {
+            "would be removed"
+        };
         let size = BinaryBytes(self.bytes).to_string();
-        vec![self.name.as_str().into(), size.into(), removed.into()]
+        vec![self.name.as_str().into(), size.into(), result.into()]
     }
 
     fn name(&self) -> Cow<'_, str> {

@@ -203,10 +203,20 @@ fn archive(path: &Path) -> Option<Source> {
 fn unknown(text: String, why: &str) -> InputError {
     if let Some((name, source)) = text.split_once('=')
         && name.parse::<CatalogName>().is_ok()
-        && source.parse::<Input>().is_ok()
     {
-        let source = source.to_owned();
-        return InputError::Named(text, source);
+        match Input::found(source) {
+            Ok(_) => {
+                let source = source.to_owned();
+                return InputError::Named(text, source);
+            }
+            Err(InputError::Path(path)) => {
+                let source = format!("./{path}");
+                return InputError::Named(text, source);
+            }
+            // Such as docker://, which is to be dropped.
+            Err(error @ InputError::Source(SourceError::Scheme(..))) => return error,
+            Err(_) => {}
+        }
     }
     if let Some((prefix, rest)) = text.split_once(':')
         && let Some(known) = suggest::similar(prefix, PREFIXES).first()
@@ -335,6 +345,15 @@ mod tests {
                 "did you mean \"http://a/catalogs/b\"?",
             ),
             ("community=file:deploy/catalog", "write file:deploy/catalog"),
+            ("community=deploy/catalog", "write ./deploy/catalog"),
+            (
+                "docker://quay.io/a/b",
+                "drop docker:// and write quay.io/a/b",
+            ),
+            (
+                "community=docker://quay.io/a/b",
+                "drop docker:// and write quay.io/a/b",
+            ),
             ("community", "http://localhost:8080/catalogs/community"),
             ("community", "add --config FILE"),
             ("no/where", "there is no folder or file of that name"),

@@ -67,7 +67,7 @@ pub(super) struct InputArguments {
 pub(super) struct SourceArguments {
     /// The configuration file of `serve`: SOURCE is the name of a catalog in it
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
 
     /// The version of Kubernetes, for an image with `{kube_major_version}`,
     /// `{kube_minor_version}` or `{kube_patch_version}` in its reference

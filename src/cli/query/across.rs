@@ -12,12 +12,12 @@ use crate::cli::{Failure, block_on};
 use fbc::text::suggest;
 
 const CATALOGS: &[Column] = &[
-    ("NAME", |item| text(item, "name")),
-    ("STATE", |item| text(item, "state")),
-    ("PACKAGES", |item| count(item, "packages")),
-    ("BUNDLES", |item| count(item, "bundles")),
-    ("MODIFIED", |item| revision(item, "modified")),
-    ("DIGEST", |item| revision(item, "digest")),
+    Column::new("NAME", |item| text(item, "name")),
+    Column::new("STATE", |item| text(item, "state")),
+    Column::new("PACKAGES", |item| count(item, "packages")),
+    Column::new("BUNDLES", |item| count(item, "bundles")),
+    Column::new("MODIFIED", |item| revision(item, "modified")),
+    Column::new("DIGEST", |item| revision(item, "digest")),
 ];
 
 /// Prints the catalogs of a server.
@@ -51,16 +51,16 @@ pub(crate) fn catalogs(respondent: &Respondent, format: Format) -> Result<ExitCo
 }
 
 const PACKAGES: &[Column] = &[
-    ("NAME", |item| text(item, "name")),
-    ("DISPLAY NAME", |item| text(item, "displayName")),
-    ("DEFAULT CHANNEL", |item| text(item, "defaultChannel")),
-    ("HEAD", |item| text(item, "head")),
+    Column::new("NAME", |item| text(item, "name")),
+    Column::new("DISPLAY NAME", |item| text(item, "displayName")),
+    Column::new("DEFAULT CHANNEL", |item| text(item, "defaultChannel")),
+    Column::new("HEAD", |item| text(item, "head")),
 ];
 
 const CHANNELS: &[Column] = &[
-    ("PACKAGE", |item| text(item, "package")),
-    ("CHANNEL", |item| text(item, "name")),
-    ("HEAD", |item| text(item, "head")),
+    Column::new("PACKAGE", |item| text(item, "package")),
+    Column::new("CHANNEL", |item| text(item, "name")),
+    Column::new("HEAD", |item| text(item, "head")),
 ];
 
 /// Prints a package of all catalogs of a server.

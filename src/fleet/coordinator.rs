@@ -489,6 +489,12 @@ impl SharedTrack {
         self.state.borrow().id
     }
 
+    /// Begins work; `None` where another replica may follow the catalog.
+    pub(super) fn begin_work(&self) -> Option<Work> {
+        let session = self.state.borrow().role.held()?;
+        Permit::Holder(self.clone(), session).begin()
+    }
+
     /// Has the current revision fetched again, as its files here are damaged.
     pub fn fetch_again(&self) {
         self.state.send_modify(|state| state.damages += 1);
@@ -570,15 +576,15 @@ impl Permit {
         let Self::Holder(track, session) = self else {
             return Some(Work(None));
         };
-        let is_begun = track.state.send_if_modified(|state| {
-            let begun = state
-                .role
-                .begin()
-                .filter(|role| role.held() == Some(*session));
-            if let Some(role) = begun {
+        let mut is_begun = false;
+        track.state.send_if_modified(|state| {
+            let begun = state.role.begin();
+            if let Some(role) = begun.filter(|role| role.held() == Some(*session)) {
                 state.role = role;
+                is_begun = true;
             }
-            begun.is_some()
+            // Nobody waits for the end of work but the next beat.
+            false
         });
         is_begun.then(|| Work(Some((track.clone(), *session))))
     }
@@ -618,9 +624,10 @@ impl Drop for Work {
     fn drop(&mut self) {
         if let Some((track, session)) = self.0.take() {
             let mut may_unlock = false;
-            track.state.send_modify(|state| {
+            track.state.send_if_modified(|state| {
                 state.role = state.role.end(session);
                 may_unlock = matches!(state.role, Role::Leaves { working: 0, .. });
+                false
             });
             // Another replica waits for the lock.
             if may_unlock {

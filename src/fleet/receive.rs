@@ -174,7 +174,7 @@ impl Receiving {
             .track
             .set_shown(is_served.then_some(newest.number));
         self.wait_for(Duration::ZERO);
-        match self.record(&state).await {
+        match self.record().await {
             Ok(()) => None,
             Err(error) => {
                 self.report(&error);
@@ -297,7 +297,7 @@ impl Receiving {
 
     /// Makes what clients see what a start serves, adds it to the history, and notifies
     /// webhooks if this replica follows the catalog.
-    async fn record(&mut self, state: &TrackState) -> Result<(), FleetError> {
+    async fn record(&mut self) -> Result<(), FleetError> {
         let Some(shown) = &mut self.shown else {
             return Ok(());
         };
@@ -320,19 +320,25 @@ impl Receiving {
             store.retire_spare(revision, |spare| spare < id).await?;
             shown.is_recorded = true;
         }
-        let newest = state.newest.as_ref();
-        let is_unnotified = newest.is_some_and(|newest| newest.is_unnotified);
-        if state.role.held().is_none() || !is_unnotified || shown.notice == Notice::Recorded {
+        if shown.notice == Notice::Recorded {
             return Ok(());
         }
+        // The next holder begins once this is recorded, and finds nothing to do.
+        let track = &self.with.track;
+        let Some(_work) = track.begin_work() else {
+            return Ok(());
+        };
+        let newest = track.state().borrow().newest.clone();
+        let newest = newest.filter(|newest| newest.number == shown.number);
+        let Some(newest) = newest.filter(|newest| newest.is_unnotified) else {
+            return Ok(());
+        };
         if shown.notice == Notice::Due {
             self.with.observer.notify(revision.clone()).await;
             shown.notice = Notice::Sent;
         }
-        let recording = newest.map(|newest| (newest.track, newest.revision));
-        if let Some((row, revision)) = recording {
-            replica.fleet().record_notified(row, revision).await?;
-        }
+        let fleet = replica.fleet();
+        fleet.record_notified(newest.track, newest.revision).await?;
         shown.notice = Notice::Recorded;
         Ok(())
     }

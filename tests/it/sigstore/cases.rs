@@ -1,4 +1,4 @@
-//! The page about the cases of signatures.
+//! The table of the cases of signatures.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn each_case_of_the_page_names_a_test() {
     for folder in ["tests/it", "crates/images/src"] {
         sources(&root.join(folder), &mut tests);
     }
-    let page = fs::read_to_string(root.join("docs/reference/signature-cases.md")).unwrap();
+    let page = fs::read_to_string(root.join("tests/it/sigstore/CASES.md")).unwrap();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| "));
     let rows: Vec<Vec<&str>> = rows
         .map(|row| row.split(" | ").collect())

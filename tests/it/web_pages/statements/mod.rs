@@ -1,4 +1,4 @@
-//! The facts of docs/reference/page-cases.md, on real catalogs where they need one.
+//! The facts of `tests/it/web_pages/CASES.md`, on real catalogs where they need one.
 
 mod find;
 mod graph;
@@ -16,7 +16,7 @@ use real::real;
 #[test]
 fn the_cases_of_pages_name_their_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("docs/reference/page-cases.md")).unwrap();
+    let page = fs::read_to_string(root.join("tests/it/web_pages/CASES.md")).unwrap();
     let mut sources = String::new();
     let mut folders = vec![root.join("tests/it/web_pages"), root.join("src/answers")];
     for file in ["check.mjs", "jobs.mjs"] {

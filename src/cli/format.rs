@@ -94,7 +94,7 @@ impl Format {
             cells: R::cells,
             name: R::name,
         };
-        output::print(|out| self.write(&list, document, Look::of_output(), out))
+        output::print(|out| self.write(&list, document, Look::from_terminal(), out))
     }
 
     /// Prints a list of objects, within a document for JSON and YAML. Each is named by
@@ -120,7 +120,7 @@ impl Format {
                 None => Cow::from(""),
             },
         };
-        output::print(|out| self.write(&list, document, Look::of_output(), out))
+        output::print(|out| self.write(&list, document, Look::from_terminal(), out))
     }
 
     fn write<'a, T, C, N>(

@@ -150,7 +150,7 @@ impl Arguments {
             let wanted = package.as_ref().is_none_or(|it| *it == meta.package());
             if wanted && meta.schema() == "olm.bundle" {
                 let text = match self.what {
-                    What::Packages => Presentation::of_bundle(line, None).display_name,
+                    What::Packages => Presentation::from_bundle(line, None).display_name,
                     What::Channels | What::Catalogs => return Ok(()),
                     What::Bundles => image(line),
                 };

@@ -28,7 +28,7 @@ pub(super) struct Look {
 
 impl Look {
     /// The look on standard output.
-    pub(super) fn of_output() -> Self {
+    pub(super) fn from_terminal() -> Self {
         Self {
             coloured: terminal::colours_output(),
             width: terminal::width(),

@@ -226,9 +226,9 @@ impl HttpClient {
             certificates.extend(server_trust::read(path)?);
         }
         let verifier = if is_insecure {
-            Verifier::of_any()
+            Verifier::with_any_certificate()
         } else {
-            let verifier = Verifier::of_system_and(certificates);
+            let verifier = Verifier::with_system_and(certificates);
             verifier.map_err(|error| format!("the trusted certificates: {error}"))?
         };
         let tls = verifier.client().map_err(|error| error.to_string())?;
@@ -243,7 +243,7 @@ impl HttpClient {
             .http1_max_headers(MAX_HEADERS)
             .dns_resolver(Arc::new(HostLookup))
             .tls_backend_preconfigured(tls);
-        let proxies = Proxies::of_environment();
+        let proxies = Proxies::from_environment();
         if proxies.is_direct(url) {
             builder = builder.no_proxy();
         }

@@ -107,7 +107,7 @@ impl Events {
         let almanac = Subject {
             namespace: Some(namespace.to_owned()),
             name: lease.to_owned(),
-            ..Subject::of(LEASES)
+            ..Subject::new(LEASES)
         };
         Self(Some(Queue { sender, almanac }))
     }
@@ -117,7 +117,7 @@ impl Events {
         let subject = Subject {
             name: name.to_owned(),
             uid: object.metadata.uid.clone().unwrap_or_default(),
-            ..Subject::of(CLUSTER_CATALOGS)
+            ..Subject::new(CLUSTER_CATALOGS)
         };
         self.take(|_| subject, notice);
     }
@@ -139,7 +139,7 @@ impl Events {
 }
 
 impl Subject {
-    fn of(kind: Kind) -> Self {
+    fn new(kind: Kind) -> Self {
         Self {
             api_version: kind.resource().api_version,
             kind: kind.object,

@@ -125,7 +125,7 @@ impl Receiver {
         if status.is_success() {
             return Ok(status);
         }
-        let proxies = Proxies::of_environment();
+        let proxies = Proxies::from_environment();
         if let Some(proxy) = proxies.proxy_for(self.webhook.url.url())
             && status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         {
@@ -146,7 +146,7 @@ impl Receiver {
         let wants_login = Proxy::wants_login(&error);
         let error = error.without_url();
         let chain = error_chain(&error);
-        let proxies = Proxies::of_environment();
+        let proxies = Proxies::from_environment();
         if let Some(proxy) = proxies.proxy_for(self.webhook.url.url())
             && is_connect
         {
@@ -195,7 +195,7 @@ fn client(webhook: &Webhook) -> Result<Client, String> {
     for path in &webhook.ca_files {
         certificates.extend(server_trust::read(path)?);
     }
-    let verifier = Verifier::of_system_and(certificates);
+    let verifier = Verifier::with_system_and(certificates);
     let verifier = verifier.map_err(|error| format!("the trusted certificates: {error}"))?;
     let tls = verifier.client().map_err(|error| error.to_string())?;
     let mut builder = Client::builder()
@@ -208,7 +208,7 @@ fn client(webhook: &Webhook) -> Result<Client, String> {
         .pool_max_idle_per_host(0)
         .timeout(webhook.timeout)
         .tls_backend_preconfigured(tls.with_no_client_auth());
-    if webhook.url.is_local() || Proxies::of_environment().is_direct(webhook.url.url()) {
+    if webhook.url.is_local() || Proxies::from_environment().is_direct(webhook.url.url()) {
         builder = builder.no_proxy();
     }
     if !webhook.allow_local {

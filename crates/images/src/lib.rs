@@ -129,7 +129,7 @@
 //!
 //! let folder = tempfile::tempdir()?;
 //! let manifest = b"{}";
-//! let descriptor = Descriptor::of(OCI_MANIFEST, manifest);
+//! let descriptor = Descriptor::new(OCI_MANIFEST, manifest);
 //! let index = document::image_index(&Index {
 //!     entries: vec![IndexEntry {
 //!         descriptor: descriptor.clone(),

@@ -339,7 +339,7 @@ impl Arguments {
                 )),
                 error => Failure::usage(error),
             })?;
-            let ports = Ports::of(&config);
+            let ports = Ports::new(&config);
             let configured = Rc::new(Configured::new(config));
             let catalogs = configured.catalogs().iter();
             let named = catalogs

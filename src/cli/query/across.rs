@@ -22,7 +22,7 @@ const CATALOGS: &[Column] = &[
 
 /// Prints the catalogs of a server.
 pub(crate) fn catalogs(respondent: &Respondent, format: Format) -> Result<ExitCode, Failure> {
-    let mut found = block_on(respondent.list(&Question::of_catalogs()))??;
+    let mut found = block_on(respondent.list(&Question::catalogs()))??;
     if found.items.is_empty()
         && let Respondent::Server { settings, .. } = respondent
         && settings.token.is_none()
@@ -69,7 +69,7 @@ pub(crate) fn packages(
     package: &str,
     format: Format,
 ) -> Result<ExitCode, Failure> {
-    let found = block_on(respondent.list(&Question::of_package(package)))??;
+    let found = block_on(respondent.list(&Question::package(package)))??;
     respondent.print(format, &found.items, PACKAGES, "name")
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn channels(
     package: &str,
     format: Format,
 ) -> Result<ExitCode, Failure> {
-    let found = block_on(respondent.list(&Question::of_package(package)))??;
+    let found = block_on(respondent.list(&Question::package(package)))??;
     let mut channels = Vec::new();
     for item in &found.items {
         let of_package = item.get("channels").and_then(Value::as_array);

@@ -178,12 +178,12 @@ impl Question {
     }
 
     /// The catalogs of a server.
-    fn of_catalogs() -> Self {
+    fn catalogs() -> Self {
         Self::new("/catalogs")
     }
 
     /// A package in all catalogs of a server.
-    fn of_package(name: &str) -> Self {
+    fn package(name: &str) -> Self {
         Self::new(format!("/api/v1/packages/{}", percent_encoded(name)))
     }
 

@@ -112,7 +112,7 @@ impl Respondent {
         if !self.is_across() {
             return Ok(());
         }
-        let with = self.list(&Question::of_package(package)).await?;
+        let with = self.list(&Question::package(package)).await?;
         let names: Vec<String> = with
             .items
             .iter()
@@ -132,8 +132,8 @@ impl Respondent {
 fn print(answer: &Value, format: Format) -> Result<ExitCode, Failure> {
     let candidates = members(answer, "candidates");
     output::print(|out| match format {
-        Format::Table => write(answer, Look::of_output(), out),
-        Format::Wide => write(answer, Look::of_output().uncut(), out),
+        Format::Table => write(answer, Look::from_terminal(), out),
+        Format::Wide => write(answer, Look::from_terminal().uncut(), out),
         Format::Json => output::json(answer, out),
         Format::Yaml => format::yaml_of(answer, out),
         Format::Jsonl => {

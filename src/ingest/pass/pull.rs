@@ -357,7 +357,7 @@ mod tests {
             digest: Digest::of(b""),
             folder: "configs".into(),
             layers: Vec::new(),
-            covered: vec![Descriptor::of(
+            covered: vec![Descriptor::new(
                 "application/vnd.oci.image.layer.v1.tar",
                 b"",
             )],

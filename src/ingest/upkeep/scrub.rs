@@ -191,7 +191,7 @@ impl Scrubber {
             Err(error) => return tracing::warn!(%error, "cannot verify the stored files"),
         };
         for (name, sum) in sums {
-            let encoding = Encoding::of_file(&name);
+            let encoding = Encoding::from_file_name(&name);
             if encoding.is_some_and(|encoding| snapshot.encoded(encoding).is_none()) {
                 // It was not whole at the start, and is being encoded again.
                 continue;

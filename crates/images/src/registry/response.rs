@@ -84,7 +84,7 @@ pub(super) async fn body(
     let mut bytes = BytesMut::new();
     loop {
         let chunk = response.chunk().await;
-        match chunk.map_err(|error| Error::of_transport(reference, &url, error))? {
+        match chunk.map_err(|error| Error::from_transport(reference, &url, error))? {
             None => return Ok(bytes.freeze()),
             Some(chunk) if chunk.len() > limit - bytes.len() => return Err(too_large()),
             Some(chunk) => bytes.extend_from_slice(&chunk),

@@ -176,7 +176,7 @@ impl Authorizer {
         self.transport
             .may_ask(&registry, &realm)
             .map_err(|reason| problem(&shown, reason))?;
-        let outside = OutsideHost::of(&registry, &realm).await;
+        let outside = OutsideHost::new(&registry, &realm).await;
         outside.map_err(|reason| problem(&shown, reason))?;
         let login = login_with(credentials.as_ref());
         let requested = realm.clone();

@@ -37,9 +37,9 @@ impl SigningKey {
         }
         let section = pem_sections::only(pem)?;
         match section.tag() {
-            "PRIVATE KEY" => Self::of_pkcs8(section.contents()),
+            "PRIVATE KEY" => Self::from_pkcs8(section.contents()),
             "ENCRYPTED SIGSTORE PRIVATE KEY" | "ENCRYPTED COSIGN PRIVATE KEY" => {
-                Self::of_pkcs8(&encrypted_key::decrypt(section.contents(), password)?)
+                Self::from_pkcs8(&encrypted_key::decrypt(section.contents(), password)?)
             }
             tag => {
                 let tag = clip(tag, 50);
@@ -51,11 +51,11 @@ impl SigningKey {
         }
     }
 
-    fn of_pkcs8(der: &[u8]) -> Result<Self, String> {
+    fn from_pkcs8(der: &[u8]) -> Result<Self, String> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, der, &random)
             .map_err(|_| "its key is no ECDSA key with P-256, the only supported kind")?;
-        let public = PublicKey::of_der(&subject_public_key(pair.public_key().as_ref())?)?;
+        let public = PublicKey::from_der(&subject_public_key(pair.public_key().as_ref())?)?;
         Ok(Self {
             pair,
             random,

@@ -119,7 +119,7 @@ impl Leaf {
         let names: Option<SubjectAltName> = decoded(&certificate, SUBJECT_ALT_NAME)?;
         let issuer = |kind| extension(&certificate, kind).map(<[u8]>::to_vec);
         Ok(Self {
-            key: PublicKey::of_der(&key)?,
+            key: PublicKey::from_der(&key)?,
             issuers: [issuer(FULCIO_ISSUER_1), issuer(FULCIO_ISSUER_2)],
             names: names.map_or_else(Vec::new, |names| names.0),
         })

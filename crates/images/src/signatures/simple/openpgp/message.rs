@@ -25,13 +25,13 @@ impl SignedMessage {
         match packets.as_slice() {
             [packet] if packet.tag == COMPRESSED => {
                 let content = decompressed(&packet.body)?;
-                Self::of(&all(&content)?)
+                Self::from_packets(&all(&content)?)
             }
-            packets => Self::of(packets),
+            packets => Self::from_packets(packets),
         }
     }
 
-    fn of(packets: &[RawPacket<'_>]) -> Result<Self, String> {
+    fn from_packets(packets: &[RawPacket<'_>]) -> Result<Self, String> {
         let tags: Vec<u8> = packets.iter().map(|packet| packet.tag).collect();
         let (literal, signature) = match *tags.as_slice() {
             [ONE_PASS_SIGNATURE, LITERAL, SIGNATURE] => (1, 2),

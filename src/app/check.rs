@@ -15,7 +15,7 @@ use crate::ingest::{self, LoadOptions, Source};
 use crate::kubernetes::{self, ClientError};
 use crate::serve;
 use crate::serve::access::AccessSettings;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use ::images::credentials::AuthFiles;
 use ::images::policy::{PolicyError, PolicySubject};
 use ::images::{Admission, FileError, Layout, Mirrors, Registries};
@@ -46,7 +46,10 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     problems.extend(data_folder(config).err());
     let free = Store::check_free(&config.data_dir, config.offline);
     let shown = config.data_dir.display();
-    problems.extend(free.with_context(|| format!("data folder {shown}")).err());
+    problems.extend(free.err().map(|error| match error {
+        StoreError::Locked { .. } => anyhow::Error::new(error),
+        error => anyhow::Error::new(error).context(format!("data folder {shown}")),
+    }));
     problems.extend(registries(config).await);
     problems.extend(cluster_credentials(config).await);
     problems.extend(fleet::check(config).await);

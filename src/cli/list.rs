@@ -132,7 +132,7 @@ impl Arguments {
         if self.query.is_across()? {
             let package = package.ok_or_else(|| {
                 Failure::usage(anyhow!(
-                    "name a package to list it of all catalogs, or choose a catalog by --catalog"
+                    "name a package to list it from all catalogs, or choose a catalog by --catalog"
                 ))
             })?;
             let respondent = self.query.open(None, environment)?;
@@ -140,7 +140,7 @@ impl Arguments {
                 What::Channels => across::channels(&respondent, &package, self.output),
                 What::Packages => across::packages(&respondent, &package, self.output),
                 What::Bundles | What::Catalogs => Err(Failure::usage(anyhow!(
-                    "bundles are listed of one catalog: choose it by --catalog"
+                    "bundles can be listed from one catalog only: choose it by --catalog"
                 ))),
             };
         }
@@ -238,7 +238,7 @@ fn find_package<'a>(graph: &'a Graph, wanted: &str) -> Result<&'a Package, Failu
     }
     if graph.quarantined.iter().any(|name| name == wanted) {
         return Err(Failure::run(anyhow!(
-            "the package {wanted:?} has errors; `almanac check` tells which"
+            "the package {wanted:?} has errors; `almanac check` lists them"
         )));
     }
     let names = graph.packages.iter().map(|package| package.name.as_str());

@@ -135,12 +135,12 @@ fn fitted(widths: &[usize], titles: &[usize], width: usize) -> Vec<usize> {
     let room = width.saturating_sub(GAP * last);
     let minimum = |at: usize| widths[at].min(titles[at].max(MIN_WIDTH));
     let others: usize = widths[..last].iter().sum();
-    let least = minimum(last);
-    fitted[last] = room.saturating_sub(others).clamp(least, widths[last]);
-    if others + least <= room {
+    let narrowest = minimum(last);
+    fitted[last] = room.saturating_sub(others).clamp(narrowest, widths[last]);
+    if others + narrowest <= room {
         return fitted;
     }
-    let left = room.saturating_sub(least);
+    let left = room.saturating_sub(narrowest);
     let limited = |limit: usize| -> Vec<usize> {
         let columns = 0..last;
         columns
@@ -151,7 +151,7 @@ fn fitted(widths: &[usize], titles: &[usize], width: usize) -> Vec<usize> {
     let limit = (0..=left).rev().find(fits).unwrap_or(0);
     let others = limited(limit);
     let rest = left.saturating_sub(others.iter().sum());
-    fitted[last] = widths[last].min(least + rest);
+    fitted[last] = widths[last].min(narrowest + rest);
     fitted[..last].copy_from_slice(&others);
     fitted
 }

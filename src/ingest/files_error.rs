@@ -45,7 +45,7 @@ pub enum FilesError {
     #[error("the path {0:?} is not UTF-8")]
     Path(PathBuf),
     /// More than the limits allow.
-    #[error("{what} at {path:?} passes the limit of {limit}")]
+    #[error("{what} at {path:?} exceeds the limit of {limit}")]
     Limit {
         /// The exceeded measure.
         what: &'static str,

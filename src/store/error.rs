@@ -14,10 +14,10 @@ pub enum StoreError {
     #[error(transparent)]
     File(#[from] DiskError),
     /// Another process holds the data folder.
-    #[error("it is in use: another almanac holds {}; stop it first", path.display())]
+    #[error("the data folder {} is in use by another almanac; stop it first", folder.display())]
     Locked {
-        /// The lock file.
-        path: PathBuf,
+        /// The folder.
+        folder: PathBuf,
     },
     /// The database could not be brought to this version's shape.
     #[error("cannot prepare the database {}: {}", path.display(), told(cause))]

@@ -165,10 +165,10 @@ impl Receiver {
 fn scheme_hint(error: &reqwest::Error) -> &'static str {
     let hint = causes(error).find_map(|cause| {
         if let Some(rustls::Error::InvalidMessage(_)) = cause.downcast_ref() {
-            return Some("; the receiver speaks no TLS there: is it http?");
+            return Some("; the receiver does not speak TLS; is its URL http://?");
         }
         let is_other = cause.downcast_ref().is_some_and(hyper::Error::is_parse);
-        is_other.then_some("; the receiver speaks no HTTP there: is it https?")
+        is_other.then_some("; the receiver does not speak HTTP; is its URL https://?")
     });
     hint.unwrap_or_default()
 }

@@ -240,7 +240,7 @@ fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
         ),
         (
             "[[catalog]]\nsource = \"catalog\"",
-            "almanac.toml:2:10: \"catalog\" is no source",
+            "almanac.toml:2:10: \"catalog\" is not a source",
         ),
         (
             "[[catalog]]\nsource = \"file:/c\"\nname = \"A\"",
@@ -496,7 +496,7 @@ fn a_variable_with_a_bad_value_is_named() {
         (
             "ALMANAC_CATALOGS",
             "file:a catalog",
-            "\"catalog\" is no source",
+            "\"catalog\" is not a source",
         ),
         ("ALMANAC_LOG_FORMAT", "xml", "\"text\" or \"json\""),
     ] {
@@ -627,8 +627,14 @@ fn the_program_does_not_start_with_what_it_does_not_understand() {
             "the environment variable ALMANAC_DRAIN: \"long\"",
         ),
         (Start::new(["serve"]), "there is no catalog to serve"),
-        (Start::new(["serve", "catalog"]), "\"catalog\" is no source"),
-        (Start::new(["check", "catalog"]), "\"catalog\" is no source"),
+        (
+            Start::new(["serve", "catalog"]),
+            "\"catalog\" is not a source",
+        ),
+        (
+            Start::new(["check", "catalog"]),
+            "\"catalog\" is not a source",
+        ),
     ] {
         let finished = start.run();
         assert_eq!(finished.status.code(), Some(2), "{finished:?}");
@@ -861,7 +867,10 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
     let stored = format!("data_dir = 'data'\n{good}");
     let finished = check(&stored);
     assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
-    assert!(finished.stderr.contains("it is in use"), "{finished:#?}");
+    assert!(
+        finished.stderr.contains("is in use by another almanac"),
+        "{finished:#?}"
+    );
     held.unlock().unwrap();
     held.lock_shared().unwrap();
     assert_eq!(check(&stored).status.code(), Some(1));

@@ -95,7 +95,7 @@ impl Input {
             Self::Stdin => {
                 let mut spool = Spool::new(STDIN, limits)?;
                 if io::copy(&mut io::stdin().lock(), &mut spool)? == 0 {
-                    return Err(anyhow!("there is nothing in it"));
+                    return Err(anyhow!("it is empty"));
                 }
                 Ok(spool.finish()?)
             }

@@ -258,7 +258,7 @@ impl Respondent {
                 return Ok(answered);
             }
         }
-        Err(Failure::run(anyhow!("the list does not end")))
+        Err(Failure::run(anyhow!("the list of the server does not end")))
     }
 }
 

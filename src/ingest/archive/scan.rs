@@ -62,7 +62,7 @@ pub(super) fn scan(
         let mut entry = entry.map_err(broken)?;
         let is_file = entry.header().entry_type().is_file();
         if !is_file && marker.is_some() {
-            return Err(no_archive(path, "it has something else than files".into()));
+            return Err(no_archive(path, "it has entries that are not files".into()));
         }
         let name = name_of(&entry);
         let size = entry.size();
@@ -173,7 +173,7 @@ fn check_kind(path: &Path) -> Result<(), ArchiveError> {
         return Err(no_archive(path, "it is empty".into()));
     }
     if block.get(MAGIC) != Some(b"ustar") {
-        let problem = "it is no tar, or cut or damaged at its beginning";
+        let problem = "it is not a tar, or cut or damaged at its beginning";
         return Err(no_archive(path, problem.into()));
     }
     Ok(())

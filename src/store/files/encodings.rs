@@ -201,7 +201,7 @@ impl Store {
         };
         let folder = self.revision_folder(revision.id);
         if crc != decoded.crc {
-            let reason = "its lines are not those that were written".into();
+            let reason = "its lines differ from those that were written".into();
             let path = folder.join(METAS);
             return Err(Damage { path, reason }.into());
         }

@@ -65,7 +65,7 @@ impl Verification {
             _ => {}
         }
         let path = self.path.clone();
-        let reason = format!("the bytes from {from} are not those that were written");
+        let reason = format!("the bytes from {from} on differ from those that were written");
         Some(Err(Damage { path, reason }.into()))
     }
 }

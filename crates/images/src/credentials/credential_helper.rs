@@ -49,7 +49,7 @@ struct Kept {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HelperError {
     /// An invalid name.
-    #[error("{0:?} is no valid name of a credential helper")]
+    #[error("{0:?} is not a valid name of a credential helper")]
     Name(String),
     /// It cannot be run.
     #[error("docker-credential-{name} cannot be run: {source}")]
@@ -71,7 +71,7 @@ pub(super) enum HelperError {
         status: ExitStatus,
     },
     /// Its output is no credentials document.
-    #[error("the output of docker-credential-{0} is no credentials document")]
+    #[error("the output of docker-credential-{0} is not a credentials document")]
     Output(String),
 }
 

@@ -43,7 +43,7 @@ pub(super) fn checked_prefix(text: &str) -> Result<String, String> {
     };
     let domain = checked_location(domain)?;
     if domain.contains(['/', ':', '@']) {
-        let problem = "is no wildcard: it has to be written \"*.DOMAIN\", without port and path";
+        let problem = "is not a wildcard: it has to be written \"*.DOMAIN\", without port and path";
         return Err(format!("{:?} {problem}", shown(text)));
     }
     Ok(format!("*.{domain}"))
@@ -68,7 +68,7 @@ pub(super) fn checked_location(text: &str) -> Result<String, String> {
     }
     let good = |c: char| c.is_ascii_alphanumeric() || "-._:/@[]".contains(c);
     if trimmed.is_empty() || trimmed.len() > MAX_LOCATION || !trimmed.chars().all(good) {
-        return rejected("is no HOST[:PORT][/PATH]; only a prefix may begin with \"*.\"");
+        return rejected("is not a HOST[:PORT][/PATH]; only a prefix may begin with \"*.\"");
     }
     let (host, path) = trimmed.split_once('/').unwrap_or((trimmed, ""));
     if host

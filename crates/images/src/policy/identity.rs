@@ -65,7 +65,7 @@ impl SignedIdentity {
             };
             if text.len() > MAX_NAME || !is_registry(host) || !path.is_none_or(is_repository) {
                 let shown = clip(text, 100);
-                return Err(format!("{shown:?} is no host with a path"));
+                return Err(format!("{shown:?} is not a host with a path"));
             }
         }
         Ok(Self::RemapIdentity {
@@ -154,7 +154,7 @@ impl SignedName {
     fn parse(text: &str) -> Result<Self, String> {
         let rejected = || {
             let shown = clip(text, 100);
-            Err(format!("{shown:?} is no image name"))
+            Err(format!("{shown:?} is not an image name"))
         };
         if text.len() > MAX_NAME {
             return rejected();

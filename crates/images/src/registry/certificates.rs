@@ -138,7 +138,7 @@ fn read_identity(certificate: &Stamp, key: &Stamp) -> Result<Identity, FileError
     pem.push(b'\n');
     pem.extend(read(&key.path)?);
     let refused = || {
-        let problem = "it is no PEM certificate with a matching key";
+        let problem = "it is not a PEM certificate with a matching key";
         FileError::content(FileKind::Certificates, &certificate.path, problem)
     };
     let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
@@ -180,7 +180,7 @@ fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileErr
         }
     }
     if found.is_empty() {
-        let problem = "it is no PEM file with a usable certificate";
+        let problem = "it is not a PEM file with a usable certificate";
         return Err(FileError::content(FileKind::Certificates, path, problem));
     }
     if broken > 0 {

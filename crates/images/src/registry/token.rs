@@ -188,7 +188,7 @@ impl Authorizer {
         }
         let bytes = body(reference, response, MAX_TOKEN).await?;
         let answer: TokenDocument = serde_json::from_slice(&bytes)
-            .map_err(|_| problem(&shown, "its response is no token document"))?;
+            .map_err(|_| problem(&shown, "its response is not a token document"))?;
         let lifetime = answer.lifetime();
         let token = [answer.token, answer.access_token]
             .into_iter()

@@ -54,7 +54,7 @@ impl SigningKey {
     fn from_pkcs8(der: &[u8]) -> Result<Self, String> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, der, &random)
-            .map_err(|_| "its key is no ECDSA key with P-256, the only supported kind")?;
+            .map_err(|_| "its key is not an ECDSA key with P-256, the only supported kind")?;
         let public = PublicKey::from_der(&subject_public_key(pair.public_key().as_ref())?)?;
         Ok(Self {
             pair,

@@ -30,7 +30,7 @@ pub enum ConstraintError {
     Empty(String),
     /// An operator that constraints do not have.
     #[error(
-        "{0:?} is no operator of constraints (those are =, !=, >, >=, <, <=, ~ and ^, or none)"
+        "{0:?} is not an operator of constraints (those are =, !=, >, >=, <, <=, ~ and ^, or none)"
     )]
     Operator(String),
     /// An operator without a version.

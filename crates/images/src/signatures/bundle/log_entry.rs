@@ -122,7 +122,7 @@ pub(super) fn verify(
             let spec: IntotoSpec = serde_json::from_str(body.spec.get()).map_err(unreadable)?;
             let logged = spec.content.envelope.signatures.iter().map(|one| {
                 let text = String::from_utf8(decoded(&one.sig)?)
-                    .map_err(|_| "the signature of its log entry is no base64")?;
+                    .map_err(|_| "the signature of its log entry is not base64")?;
                 Logged::new(decoded(&text)?, &one.public_key)
             });
             let hash = spec.content.payload_hash;
@@ -158,7 +158,7 @@ impl Logged {
 
 fn decoded(text: &str) -> Result<Vec<u8>, String> {
     let decoded = BASE64_STANDARD.decode(text);
-    decoded.map_err(|_| "a part of its log entry is no base64".into())
+    decoded.map_err(|_| "a part of its log entry is not base64".into())
 }
 
 fn shown(text: &str) -> String {

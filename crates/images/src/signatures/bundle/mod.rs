@@ -62,7 +62,7 @@ impl Parts {
             return Err("it is larger than 1 MiB".into());
         }
         let bundle: BundleJson =
-            object(bytes).map_err(|error| format!("it is no bundle: {error}"))?;
+            object(bytes).map_err(|error| format!("it is not a bundle: {error}"))?;
         if ![BUNDLE, BUNDLE_PARAMETER].contains(&bundle.media_type.as_str()) {
             let kind = clip(&bundle.media_type, 100);
             return Err(format!("it is a bundle of another version: {kind:?}"));

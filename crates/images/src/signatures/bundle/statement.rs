@@ -45,7 +45,7 @@ pub(super) fn names_of(statement: &[u8], digest: &Digest) -> Result<Vec<String>,
     }
     if statement.predicate_type != SIGNED {
         let kind = clip(&statement.predicate_type, 100);
-        return Err(format!("its statement is no signature but {kind:?}"));
+        return Err(format!("its statement is not a signature but {kind:?}"));
     }
     if statement.subject.len() > MAX_SUBJECTS {
         return Err("its statement has more than 1000 subjects".into());

@@ -75,7 +75,7 @@ fn parse(der: &[u8]) -> Result<Certificate, &'static str> {
     if der.len() > MAX_CERTIFICATE {
         return Err("it is a certificate of more than 64 KiB");
     }
-    let certificate = Certificate::from_der(der).map_err(|_| "it is no certificate")?;
+    let certificate = Certificate::from_der(der).map_err(|_| "it is not a certificate")?;
     let mut kinds: Vec<_> = extensions(&certificate)
         .iter()
         .map(|extension| extension.extn_id)
@@ -190,7 +190,7 @@ fn matches_host(pattern: &str, host: &str) -> bool {
 impl AnchorRules {
     /// Reads an authority, which must be allowed to sign certificates.
     pub(super) fn parse(der: &[u8]) -> Result<Self, &'static str> {
-        const NO_AUTHORITY: &str = "it is a certificate that is no authority";
+        const NO_AUTHORITY: &str = "it is a certificate that is not an authority";
         let certificate = parse(der)?;
         let basic: Option<BasicConstraints> = decoded(&certificate, BASIC_CONSTRAINTS)?;
         let basic = basic.filter(|basic| basic.ca).ok_or(NO_AUTHORITY)?;

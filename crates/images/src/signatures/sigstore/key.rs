@@ -54,7 +54,7 @@ impl PublicKey {
     /// Reads the first key of a PEM: `PUBLIC KEY`, or `RSA PUBLIC KEY`. Further
     /// sections are ignored, as in other programs.
     pub(crate) fn parse(pem: &[u8]) -> Result<Self, &'static str> {
-        const NO_PEM: &str = "it is no PEM public key (BEGIN PUBLIC KEY)";
+        const NO_PEM: &str = "it is not a PEM public key (BEGIN PUBLIC KEY)";
         let sections = pem_sections::sections(pem).map_err(|_| NO_PEM)?;
         let section = sections.first().ok_or(NO_PEM)?;
         match section.tag() {

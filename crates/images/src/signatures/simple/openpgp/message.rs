@@ -44,7 +44,7 @@ impl SignedMessage {
             {
                 return Err("it has more than one signature".into());
             }
-            _ => return Err("it is no signed message, or there is something behind it".into()),
+            _ => return Err("it is not a signed message, or there is something behind it".into()),
         };
         let signature = rules::signature(&packets[signature].body)
             .ok_or("its signature packet cannot be read")?;
@@ -97,7 +97,7 @@ fn all(bytes: &[u8]) -> Result<Vec<RawPacket<'_>>, String> {
     // A message has three packets; the others tell what else it is.
     let packets = Packets::new(bytes).take(8);
     let packets: Result<_, _> = packets.collect();
-    packets.map_err(|problem| format!("it is no signed message: {problem}"))
+    packets.map_err(|problem| format!("it is not a signed message: {problem}"))
 }
 
 /// The content of a literal packet: its format, its name and its date, which

@@ -1,6 +1,7 @@
 //! An error and its causes on one line, for messages and log fields.
 
 use std::error::Error;
+use std::io;
 
 /// The message of an error, followed by those of its causes. A cause that the
 /// line already quotes is left out.
@@ -23,6 +24,18 @@ pub fn error_chain(error: &(dyn Error + 'static)) -> String {
         next = cause.source();
     }
     line
+}
+
+/// An error and its causes. That of an I/O error is the error that it holds.
+pub(crate) fn causes<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| {
+        match error.downcast_ref().and_then(io::Error::get_ref) {
+            Some(held) => Some(held as &(dyn Error + 'static)),
+            None => error.source(),
+        }
+    })
 }
 
 #[cfg(test)]

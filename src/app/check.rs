@@ -15,10 +15,10 @@ use crate::ingest::{self, LoadOptions, Source};
 use crate::kubernetes::{self, ClientError};
 use crate::serve;
 use crate::serve::access::AccessSettings;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use ::images::credentials::AuthFiles;
 use ::images::policy::{PolicyError, PolicySubject};
-use ::images::{Admission, Layout, Mirrors, Registries};
+use ::images::{Admission, FileError, Layout, Mirrors, Registries};
 
 /// The problems of a valid configuration, all of them: files that cannot be used,
 /// sources on disk that cannot be served, a data folder that cannot be written or that
@@ -46,7 +46,10 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     problems.extend(data_folder(config).err());
     let free = Store::check_free(&config.data_dir, config.offline);
     let shown = config.data_dir.display();
-    problems.extend(free.with_context(|| format!("data folder {shown}")).err());
+    problems.extend(free.err().map(|error| match error {
+        StoreError::Locked { .. } => anyhow::Error::new(error),
+        error => anyhow::Error::new(error).context(format!("data folder {shown}")),
+    }));
     problems.extend(registries(config).await);
     problems.extend(cluster_credentials(config).await);
     problems.extend(fleet::check(config).await);
@@ -82,7 +85,7 @@ async fn registries(config: &Config) -> Vec<anyhow::Error> {
     let settings = config.registries.clone();
     let missing = missing(&settings);
     let mut problems = Vec::new();
-    let registries = Registries::new(&settings);
+    let registries = Registries::new(&with_existing_authorities(&settings));
     problems.extend(registries.context("registry client").err());
     // A file that cannot be used fails for the first image already.
     let sources = || config.catalogs.iter().map(|catalog| &catalog.source);
@@ -108,13 +111,25 @@ async fn registries(config: &Config) -> Vec<anyhow::Error> {
     problems.extend(read.await.unwrap_or_else(|error| vec![error.into()]));
     // A missing file is named once.
     let is_missing = |problem: &anyhow::Error| {
-        let text = format!("{problem:#}");
-        let mut missing = missing.iter();
-        missing.any(|(_, path)| text.contains(&path.display().to_string()))
+        let file = file_of(problem);
+        file.is_some_and(|file| missing.iter().any(|(_, path)| file.path.starts_with(path)))
     };
     problems.retain(|problem| !is_missing(problem));
     problems.extend(missing.into_iter().map(|(problem, _)| problem));
     problems
+}
+
+/// The file that an error is about.
+fn file_of(error: &anyhow::Error) -> Option<&FileError> {
+    error.chain().find_map(|cause| cause.downcast_ref())
+}
+
+/// The settings without missing files of authorities. The error of a client would tell of the
+/// first of them only.
+fn with_existing_authorities(settings: &images::Settings) -> images::Settings {
+    let mut settings = settings.clone();
+    settings.ca_files.retain(|path| path.exists());
+    settings
 }
 
 /// The files about registries that the settings name, and that are not there.
@@ -243,19 +258,22 @@ fn unusable(
     subjects: &[(String, PolicySubject)],
 ) -> Vec<anyhow::Error> {
     let mirrors = has_image.then(|| Mirrors::read(&registries.mirrors).err());
-    let mirrors = mirrors.flatten().map(anyhow::Error::new);
-    let mut problems: Vec<anyhow::Error> = mirrors.into_iter().collect();
+    let mut files: Vec<FileError> = mirrors.flatten().into_iter().collect();
+    let mut rejected = Vec::new();
     for (name, subject) in subjects {
-        // A file that cannot be read fails for each image.
-        let error = match Admission::read(&registries.policy, subject) {
-            Ok(_) => continue,
-            Err(PolicyError::File(error)) => anyhow::Error::new(error),
-            Err(PolicyError::Rejected(error)) => anyhow::Error::new(error).context(name.clone()),
-        };
-        let known = |other: &anyhow::Error| format!("{other:#}") == format!("{error:#}");
-        if !problems.iter().any(known) {
-            problems.push(error);
+        match Admission::read(&registries.policy, subject) {
+            Ok(_) => {}
+            // A file that cannot be used fails for each image.
+            Err(PolicyError::File(error)) => {
+                if !files.iter().any(|other| other.path == error.path) {
+                    files.push(error);
+                }
+            }
+            Err(PolicyError::Rejected(error)) => {
+                rejected.push(anyhow::Error::new(error).context(name.clone()));
+            }
         }
     }
-    problems
+    let files = files.into_iter().map(anyhow::Error::new);
+    files.chain(rejected).collect()
 }

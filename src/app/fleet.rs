@@ -9,7 +9,8 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::fleet::{
-    self, Coordinator, Fleet, FleetError, Migrated, Replica, Settings, check_not_alone, check_owner,
+    self, Backend, Coordinator, Fleet, FleetError, Migrated, Replica, Settings, check_not_alone,
+    check_owner,
 };
 use crate::ingest::archive::{
     self, ArchiveError, Export, Exported, FleetCatalog, FleetImport, Imported, Progress,
@@ -25,10 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const QUICK: Duration = Duration::from_secs(2);
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Who does not answer.
-const DATABASE: &str = "the database";
-const BUCKET: &str = "the bucket";
-const BOTH: &str = "the database and the bucket";
 /// Of a command that needs one.
 pub const NO_FLEET: &str = "the configuration has no database: name a file with --config that has \
     database and objects, for a fleet";
@@ -51,7 +48,7 @@ pub(super) async fn join(
     let shared = Fleet::open(settings).with_context(|| named(settings))?;
     let owner = fleet::owner(store);
     let patience = if owner.is_some() { QUICK } else { PATIENCE };
-    let checked = reach(patience, BOTH, || shared.check()).await;
+    let checked = reach(patience, Backend::Either, || shared.check()).await;
     let owner = match (checked, owner) {
         (Ok(id), _) => {
             fleet::belong_to(store, Some(&id)).await?;
@@ -101,10 +98,10 @@ pub(super) async fn check(config: &Config) -> Vec<anyhow::Error> {
     let (mut shared, mut folder) = (Vec::new(), Vec::new());
     match Fleet::open(settings) {
         Ok(fleet) => {
-            let known = reach(PATIENCE, DATABASE, || fleet.check_database()).await;
+            let known = reach(PATIENCE, Backend::Database, || fleet.check_database()).await;
             let id = known.as_deref().ok();
             // It may have problems of its own, whatever the database says.
-            let bucket = reach(PATIENCE, BUCKET, || fleet.try_bucket(id)).await;
+            let bucket = reach(PATIENCE, Backend::Bucket, || fleet.try_bucket(id)).await;
             let owner = id.map(|id| check_owner(&config.data_dir, Some(id)));
             folder.extend(owner.and_then(Result::err));
             shared.extend(known.err().into_iter().chain(bucket.err()));
@@ -121,7 +118,7 @@ pub(super) async fn check(config: &Config) -> Vec<anyhow::Error> {
 /// Does work that checks a fleet, again while its database or bucket does not answer.
 async fn reach<T, F: Future<Output = Result<T, FleetError>>>(
     patience: Duration,
-    of: &'static str,
+    of: Backend,
     check: impl Fn() -> F,
 ) -> Result<T, FleetError> {
     let mut last = None;

@@ -347,12 +347,11 @@ async fn open_store(config: &Config) -> anyhow::Result<(Store, bool)> {
         store.set_unwritable(&error);
         return Ok((store, true));
     }
-    let in_use = matches!(error, StoreError::Locked { .. });
+    if let StoreError::Locked { .. } = error {
+        bail!("{error}, or give each almanac its own --data-dir");
+    }
     let is_read_only = error.is_read_only() && !config.offline;
     let error = anyhow::Error::new(error).context(named(folder));
-    if in_use {
-        bail!("{error:#}; give each almanac its own --data-dir");
-    }
     if is_read_only && Store::is_in(folder) {
         bail!("{error:#}; --offline serves what is stored there");
     }

@@ -134,17 +134,19 @@ impl Arguments {
             output::note(&format!("exported {catalog} at revision {revision}"));
         }
         for name in &exported.missing {
-            output::note(&format!("nothing is stored of {name}, so it is not in it"));
+            output::note(&format!(
+                "nothing is stored of {name}, so the archive lacks it"
+            ));
         }
         if !exported.others.is_empty() {
             let others: Vec<&str> = exported.others.iter().map(CatalogName::as_str).collect();
             output::note(&format!(
-                "left out, since the configuration does not have them: {}; --catalog names such",
+                "left out, since the configuration does not have them: {}; --catalog adds them",
                 others.join(", ")
             ));
         }
         if exported.new == 0 {
-            output::note("nothing is new since what the other side has");
+            output::note("nothing is new: the other side has all of it");
         }
         output::note(&format!(
             "{}: {}, {}, {} that the other side has, {} bytes",
@@ -206,7 +208,7 @@ fn target(
     match (file, format) {
         (Some(file), Some(format)) => Ok((file, Some(format))),
         (Some(_), None) => Err(Failure::usage(anyhow!(
-            "--output {} is no format; write json or yaml",
+            "--output {} is not a format; write json or yaml",
             output.display()
         ))),
         // A name with a dot or a slash is no mistyped format.

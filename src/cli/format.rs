@@ -9,16 +9,18 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::output::{Look, Shown};
+use crate::cli::output::{Lines, Look, Shown};
 use crate::cli::{Failure, output};
 use fbc::text::yaml;
 
 /// The format of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// Columns for people
+    /// Columns for people; a terminal shortens them to its width
     #[default]
     Table,
+    /// The table with all columns, not shortened to the terminal
+    Wide,
     /// One JSON document
     Json,
     /// One YAML document
@@ -33,6 +35,8 @@ pub(super) enum Format {
 pub(super) trait Row: Serialize {
     /// The titles of the columns.
     const COLUMNS: &'static [&'static str];
+    /// The titles of those that only [`Format::Wide`] has.
+    const WIDE: &'static [&'static str] = &[];
 
     /// The cells of the item, one for each column.
     fn cells(&self) -> Vec<Cow<'_, str>>;
@@ -41,8 +45,33 @@ pub(super) trait Row: Serialize {
     fn name(&self) -> Cow<'_, str>;
 }
 
-/// A column of a list of objects: its title, and the cell of an object.
-pub(super) type Column = (&'static str, fn(&Value) -> String);
+/// A column of a list of objects.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    title: &'static str,
+    cell: fn(&Value) -> String,
+    /// Whether only [`Format::Wide`] has it.
+    is_wide: bool,
+}
+
+impl Column {
+    /// A column of every table, with the cell of an object.
+    pub(super) const fn new(title: &'static str, cell: fn(&Value) -> String) -> Self {
+        Self {
+            title,
+            cell,
+            is_wide: false,
+        }
+    }
+
+    /// A column that only [`Format::Wide`] has.
+    pub(super) const fn wide(title: &'static str, cell: fn(&Value) -> String) -> Self {
+        Self {
+            is_wide: true,
+            ..Self::new(title, cell)
+        }
+    }
+}
 
 impl Format {
     /// Prints a list.
@@ -59,11 +88,13 @@ impl Format {
     ) -> Result<ExitCode, Failure> {
         let list = List {
             items: rows,
-            titles: R::COLUMNS.to_vec(),
+            columns: (R::COLUMNS.iter())
+                .map(|title| (*title, R::WIDE.contains(title)))
+                .collect(),
             cells: R::cells,
             name: R::name,
         };
-        output::print(|out| self.write(&list, document, Look::of_output(), out))
+        output::print(|out| self.write(&list, document, Look::from_terminal(), out))
     }
 
     /// Prints a list of objects, within a document for JSON and YAML. Each is named by
@@ -77,14 +108,19 @@ impl Format {
     ) -> Result<ExitCode, Failure> {
         let list = List {
             items,
-            titles: columns.iter().map(|(title, _)| *title).collect(),
-            cells: |item: &Value| columns.iter().map(|(_, cell)| cell(item).into()).collect(),
+            columns: (columns.iter())
+                .map(|column| (column.title, column.is_wide))
+                .collect(),
+            cells: |item: &Value| {
+                let cells = columns.iter().map(|column| (column.cell)(item).into());
+                cells.collect()
+            },
             name: |item: &Value| match item.get(name).and_then(Value::as_str) {
                 Some(name) => name.to_owned().into(),
                 None => Cow::from(""),
             },
         };
-        output::print(|out| self.write(&list, document, Look::of_output(), out))
+        output::print(|out| self.write(&list, document, Look::from_terminal(), out))
     }
 
     fn write<'a, T, C, N>(
@@ -101,10 +137,15 @@ impl Format {
     {
         match self {
             Self::Table => {
-                let titles = list.titles.iter().map(|title| Cow::from(*title)).collect();
-                let cells = iter::once(titles).chain(list.items.iter().map(&list.cells));
-                output::table(cells, false, look, out)
+                let shown = |at: usize| list.columns.get(at).is_some_and(|(_, is_wide)| !is_wide);
+                let rows = list.rows().map(|row| {
+                    let cells = row.into_iter().enumerate();
+                    let cells = cells.filter(|(at, _)| shown(*at));
+                    cells.map(|(_, cell)| cell).collect()
+                });
+                output::table(rows, Lines::Trimmed, look, out)
             }
+            Self::Wide => output::table(list.rows(), Lines::Trimmed, look.uncut(), out),
             Self::Json => output::json(document, out),
             Self::Yaml => yaml_of(document, out),
             Self::Jsonl => {
@@ -126,9 +167,22 @@ impl Format {
 /// Items, and how they are shown.
 struct List<'a, T, C, N> {
     items: &'a [T],
-    titles: Vec<&'static str>,
+    /// The titles, and whether only [`Format::Wide`] has the column.
+    columns: Vec<(&'static str, bool)>,
     cells: C,
     name: N,
+}
+
+impl<'a, T, C, N> List<'a, T, C, N>
+where
+    C: Fn(&'a T) -> Vec<Cow<'a, str>>,
+{
+    /// The titles and the cells of each item.
+    fn rows(&self) -> impl Iterator<Item = Vec<Cow<'a, str>>> {
+        let titles = self.columns.iter();
+        let titles = titles.map(|(title, _)| Cow::from(*title)).collect();
+        iter::once(titles).chain(self.items.iter().map(&self.cells))
+    }
 }
 
 /// The format of a report about what a command did.
@@ -175,10 +229,12 @@ mod tests {
     }
 
     impl Row for Ship {
-        const COLUMNS: &'static [&'static str] = &["NAME", "LENGTH"];
+        const COLUMNS: &'static [&'static str] = &["NAME", "LENGTH", "BERTH"];
+        const WIDE: &'static [&'static str] = &["BERTH"];
 
         fn cells(&self) -> Vec<Cow<'_, str>> {
-            vec![self.name.into(), self.length.to_string().into()]
+            let length = self.length.to_string();
+            vec![self.name.into(), length.into(), "the east quay".into()]
         }
 
         fn name(&self) -> Cow<'_, str> {
@@ -200,23 +256,28 @@ mod tests {
         let mut out = Vec::new();
         let list = List {
             items: &ships,
-            titles: Ship::COLUMNS.to_vec(),
+            columns: vec![("NAME", false), ("LENGTH", false), ("BERTH", true)],
             cells: Ship::cells,
             name: Ship::name,
         };
         let look = Look {
             coloured,
-            width: None,
+            width: Some(20),
         };
         format.write(&list, &&ships[..], look, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn a_list_has_five_formats() {
+    fn a_list_has_six_formats() {
         assert_eq!(
             written(Format::Table, false),
             "NAME        LENGTH\nferry       90\na\\u{1b}[1m  7\n"
+        );
+        assert_eq!(
+            written(Format::Wide, false),
+            "NAME        LENGTH  BERTH\nferry       90      the east quay\n\
+             a\\u{1b}[1m  7       the east quay\n"
         );
         assert_eq!(written(Format::Name, true), "ferry\na\\u{1b}[1m\n");
         let lines = written(Format::Jsonl, true);

@@ -22,10 +22,12 @@ const MAX_ANSWER: usize = 16 << 10;
 
 /// Check whether the local almanac is ready
 ///
-/// almanac is ready after one attempt per catalog. This command is meant for the
-/// health check of a container. It takes three seconds at most; with --wait, it
-/// asks again until almanac is ready. What works only in part, such as a permission
-/// that is missing in the cluster, is printed after `ready`.
+/// almanac is ready after one attempt per catalog, also if that failed. With
+/// --loaded, each catalog must have content. Problems are printed after `ready`:
+/// catalogs that failed, and permissions that are missing in the cluster.
+///
+/// This command is meant for the health check of a container. It takes three
+/// seconds at most; with --wait, it asks again until almanac is ready.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -38,9 +40,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Wait so long for almanac to start and to be ready, such as 30s or 5m
+    /// The longest time to wait until almanac is ready, such as 30s or 5m
     #[arg(long, value_name = "DURATION")]
     wait: Option<Time>,
+
+    /// Not ready before each catalog has content
+    #[arg(long)]
+    loaded: bool,
 
     #[command(flatten)]
     terminal: TerminalArguments,
@@ -51,10 +57,11 @@ Examples:
   almanac health
   almanac health --admin 127.0.0.1:9091
   almanac health --wait 5m && almanac list catalogs
+  almanac health --wait 5m --loaded
 
 Exit codes:
   0  ready
-  1  not ready, or not running
+  1  not ready, or not running; with --loaded, a catalog without content
   2  invalid arguments, or no such configuration file";
 
 impl Arguments {
@@ -65,7 +72,7 @@ impl Arguments {
         let wait = self.wait.map_or(Duration::ZERO, |Time(wait)| wait);
         let _waiting = self.wait.map(|_| progress::Line::waiting("waiting"));
         let problems = loop {
-            let error = match ask(address) {
+            let error = match ask(address, self.loaded) {
                 Ok(problems) => break problems,
                 Err(error) => error,
             };
@@ -118,10 +125,16 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// The functions that work only in part, by the text of an answer with 200. Any other answer is an
-/// error.
-fn ask(address: SocketAddr) -> anyhow::Result<Option<String>> {
-    let answer = get(address, "/readyz").map_err(|error| match error.kind() {
+/// The problems in an answer with 200: catalogs that failed, and what works only in part.
+/// Any other answer is an error, with `loaded` also that of an almanac with a catalog
+/// without content.
+fn ask(address: SocketAddr, loaded: bool) -> anyhow::Result<Option<String>> {
+    let path = if loaded {
+        "/readyz?loaded=true"
+    } else {
+        "/readyz"
+    };
+    let answer = get(address, path).map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => anyhow!(
             "connection refused: no program listens there; is almanac running, and is this its \
              admin port?"
@@ -190,7 +203,7 @@ mod tests {
             connection.write_all(answer.as_bytes()).unwrap();
             String::from_utf8_lossy(&question[..length]).into_owned()
         });
-        let found = ask(address).map_err(|error| format!("{error:#}"));
+        let found = ask(address, false).map_err(|error| format!("{error:#}"));
         let question = answering.join().unwrap();
         assert!(
             question.starts_with("GET /readyz HTTP/1.1\r\n"),
@@ -217,7 +230,7 @@ mod tests {
     #[test]
     fn nobody_there_is_not_ready() {
         // The superuser alone could listen there, and does not.
-        let error = ask("127.0.0.1:1".parse().unwrap()).unwrap_err();
+        let error = ask("127.0.0.1:1".parse().unwrap(), false).unwrap_err();
         assert!(error.to_string().contains("is almanac running"), "{error}");
     }
 

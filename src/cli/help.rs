@@ -48,7 +48,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     (
         FLEET,
         "GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY",
-        "the same of gs:// and az://",
+        "the same for gs:// and az://",
     ),
     ("token-file", "ALMANAC_TOKEN", "the bearer token for a URL"),
     (
@@ -59,7 +59,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     (
         "password-file",
         "ALMANAC_SIGNING_PASSWORD",
-        "password of the key",
+        "password of the signing key",
     ),
     (
         "auth-file",

@@ -111,7 +111,7 @@ impl OpenImage {
             Source::Image(reference) => Ok(PolicySubject::Registry(reference.clone())),
             Source::Layout(layout) => Ok(PolicySubject::Layout(layout.format, layout.path.clone())),
             other => Err(Failure::usage(anyhow!(
-                "{other} is no image: name one of a registry, a layout or an archive"
+                "{other} is not an image: name one of a registry, a layout or an archive"
             ))),
         }
     }
@@ -139,7 +139,7 @@ impl OpenImage {
                 let digest = layout.resolve(choice.as_ref())?.digest;
                 documents(digest, &layout.manifest(&digest)?).map(|(documents, _)| documents)
             }
-            other => Err(anyhow!("{other} is no image")),
+            other => Err(anyhow!("{other} is not an image")),
         }
     }
 }

@@ -79,7 +79,7 @@ impl Arguments {
         let request = self.request()?;
         if self.to.is_some() && self.output != Form::Mapping {
             return Err(Failure::usage(anyhow!(
-                "--to is where a mapping leads to: add --output mapping, or leave it out"
+                "--to is the target registry of a mapping: add --output mapping, or leave --to out"
             )));
         }
         // Before anything is pulled.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::cli::format::{Format, Row};
 use crate::cli::help::{NO_HEADING, help_of_reading};
-use crate::cli::output::Look;
+use crate::cli::output::{Lines, Look};
 use crate::cli::query::{QueryArguments, across};
 use crate::cli::{Failure, output};
 use crate::config::Environment;
@@ -30,7 +30,7 @@ use fbc::text::semver::Version;
 #[command(
     override_usage = "almanac list [OPTIONS] <WHAT> <SOURCE> [PACKAGE]\n       \
     almanac list [OPTIONS] <WHAT> --server <URL> [PACKAGE]\n       \
-    almanac list [OPTIONS] catalogs [--server <URL>]"
+    almanac list [OPTIONS] catalogs [--server <URL> | --config <FILE>]"
 )]
 pub(super) struct Arguments {
     /// The objects to list
@@ -64,18 +64,17 @@ enum What {
     Channels,
     /// Bundles, each with its channel
     Bundles,
-    /// The catalogs of a running almanac, by default of the one on this machine
+    /// The catalogs of a running almanac: that of --server, or else the one on this
+    /// machine, at the HTTP address in --config
     Catalogs,
 }
-
-/// The server whose catalogs are listed by default.
-const SERVER: &str = "http://localhost:8080";
 
 const EXAMPLES: &str = help_of_reading!(
     "  almanac list packages quay.io/operatorhubio/catalog:latest
   almanac list channels http://127.0.0.1:8080/catalogs/operatorhubio etcd
-  almanac list bundles file:deploy/catalog lantern-operator --output json
+  almanac list bundles file:deploy/catalog lantern-operator --output wide
   almanac list catalogs --server http://127.0.0.1:8080
+  almanac list catalogs --config deploy/almanac.toml
   almanac list channels --server http://127.0.0.1:8080 etcd",
     "  0  listed
   1  unknown package, or the output failed
@@ -133,7 +132,7 @@ impl Arguments {
         if self.query.is_across()? {
             let package = package.ok_or_else(|| {
                 Failure::usage(anyhow!(
-                    "name a package to list it of all catalogs, or choose a catalog by --catalog"
+                    "name a package to list it from all catalogs, or choose a catalog by --catalog"
                 ))
             })?;
             let respondent = self.query.open(None, environment)?;
@@ -141,7 +140,7 @@ impl Arguments {
                 What::Channels => across::channels(&respondent, &package, self.output),
                 What::Packages => across::packages(&respondent, &package, self.output),
                 What::Bundles | What::Catalogs => Err(Failure::usage(anyhow!(
-                    "bundles are listed of one catalog: choose it by --catalog"
+                    "bundles can be listed from one catalog only: choose it by --catalog"
                 ))),
             };
         }
@@ -151,7 +150,7 @@ impl Arguments {
             let wanted = package.as_ref().is_none_or(|it| *it == meta.package());
             if wanted && meta.schema() == "olm.bundle" {
                 let text = match self.what {
-                    What::Packages => Presentation::of_bundle(line, None).display_name,
+                    What::Packages => Presentation::from_bundle(line, None).display_name,
                     What::Channels | What::Catalogs => return Ok(()),
                     What::Bundles => image(line),
                 };
@@ -194,7 +193,7 @@ impl Arguments {
     fn catalogs(self, environment: &Environment) -> Result<ExitCode, Failure> {
         let query = match &self.words[..] {
             [] if self.query.asks_server() => self.query,
-            [] => self.query.with_server(SERVER.to_owned()),
+            [] => self.query.with_configured_server(environment)?,
             [url] if url.starts_with("http") && !self.query.asks_server() => {
                 self.query.with_server(url.clone())
             }
@@ -213,6 +212,9 @@ impl Arguments {
 /// Prints rows, for opm with its own columns and blanks.
 fn print<R: Row>(format: Format, rows: &[R], as_opm: bool) -> Result<ExitCode, Failure> {
     if !as_opm || format != Format::Table {
+        if rows.is_empty() {
+            output::note("almanac: the catalog has no packages without errors");
+        }
         return format.print(rows);
     }
     // opm has no such column.
@@ -225,7 +227,7 @@ fn print<R: Row>(format: Format, rows: &[R], as_opm: bool) -> Result<ExitCode, F
         }
         cells
     });
-    output::print(|out| output::table(cells, true, Look::default(), out))
+    output::print(|out| output::table(cells, Lines::Filled, Look::default(), out))
 }
 
 /// The package of that name, or a failure with the reason why it is missing.
@@ -236,7 +238,7 @@ fn find_package<'a>(graph: &'a Graph, wanted: &str) -> Result<&'a Package, Failu
     }
     if graph.quarantined.iter().any(|name| name == wanted) {
         return Err(Failure::run(anyhow!(
-            "the package {wanted:?} has errors; `almanac check` tells which"
+            "the package {wanted:?} has errors; `almanac check` lists them"
         )));
     }
     let names = graph.packages.iter().map(|package| package.name.as_str());
@@ -370,6 +372,7 @@ impl Row for BundleRow<'_> {
         "SKIP RANGE",
         "IMAGE",
     ];
+    const WIDE: &'static [&'static str] = &["SKIPS", "SKIP RANGE", "IMAGE"];
 
     fn cells(&self) -> Vec<Cow<'_, str>> {
         vec![

@@ -7,6 +7,7 @@ use std::sync::Once;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fbc::text::display::clip;
 use parking_lot::Mutex;
 use tracing::callsite::Identifier;
 use tracing::field::{Field, Visit};
@@ -65,7 +66,7 @@ impl<S: Subscriber> Layer<S> for LogSampler {
         event.record(&mut message);
         let kind = Kind {
             target: metadata.target(),
-            message: message.0.chars().take(MAX_MESSAGE).collect(),
+            message: clip(&message.0, MAX_MESSAGE),
             since: Instant::now(),
             left_out: 0,
         };

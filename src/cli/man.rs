@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
-use clap::Command;
+use clap::{Arg, ArgAction, Command};
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, roman};
+use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use crate::build_info;
 use crate::cli::{Failure, output};
@@ -94,7 +94,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
+    synopsis(command).to_writer(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
     if command.has_subcommands() {
@@ -114,6 +114,64 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     }
     roff.to_writer(&mut page)?;
     Ok(page)
+}
+
+/// The section with the usage: the options with their values, then the arguments.
+fn synopsis(command: &Command) -> Roff {
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    if let Some(usage) = command.get_overridden_usage() {
+        roff.control("nf", []);
+        for line in usage.to_string().lines() {
+            roff.text([roman(line.trim_start())]);
+        }
+        roff.control("fi", []);
+        return roff;
+    }
+    let mut line = vec![bold(name)];
+    let arguments = command.get_arguments().filter(|it| !it.is_hide_set());
+    let (positional, options): (Vec<&Arg>, Vec<&Arg>) =
+        arguments.partition(|argument| argument.is_positional());
+    for argument in options.into_iter().chain(positional) {
+        let (start, end) = if argument.is_required_set() {
+            (" ", "")
+        } else {
+            (" [", "]")
+        };
+        line.push(roman(start));
+        line.extend(form(argument));
+        let is_repeatable = matches!(argument.get_action(), ArgAction::Append | ArgAction::Count);
+        line.push(roman(if is_repeatable { "..." } else { "" }));
+        line.push(roman(end));
+    }
+    if command.has_subcommands() {
+        line.push(roman(" "));
+        line.push(italic("COMMAND"));
+    }
+    roff.text(line);
+    roff
+}
+
+/// An argument as it is written: its flags, and its value.
+fn form(argument: &Arg) -> Vec<Inline> {
+    let mut form = Vec::new();
+    let short = argument.get_short().map(|short| format!("-{short}"));
+    let long = argument.get_long().map(|long| format!("--{long}"));
+    for flag in short.into_iter().chain(long) {
+        if !form.is_empty() {
+            form.push(roman("|"));
+        }
+        form.push(bold(flag));
+    }
+    if argument.is_positional() || argument.get_action().takes_values() {
+        if !form.is_empty() {
+            form.push(roman(" "));
+        }
+        let names = argument.get_value_names().unwrap_or_default();
+        form.push(italic(names.join(" ")));
+    }
+    form
 }
 
 /// A part of the text below the options.
@@ -155,6 +213,31 @@ fn sections(text: &str) -> Vec<Section<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_synopsis_has_the_values_of_options() {
+        let mut command = Command::new("sail")
+            .arg(Arg::new("config").long("config").value_name("FILE"))
+            .arg(
+                Arg::new("verbose")
+                    .short('v')
+                    .long("verbose")
+                    .action(ArgAction::Count),
+            )
+            .arg(Arg::new("port").value_name("PORT").required(true))
+            .disable_help_flag(true);
+        command.build();
+        let text = synopsis(&command).to_roff();
+        let text = text
+            .replace("\\fB", "")
+            .replace("\\fI", "")
+            .replace("\\fR", "");
+        let expected = "sail [\\-\\-config FILE] [\\-v|\\-\\-verbose...] PORT";
+        assert!(text.contains(expected), "{text}");
+        let other = command.override_usage("sail PORT\n       sail --list");
+        let text = synopsis(&other).to_roff();
+        assert!(text.contains("sail PORT\nsail \\-\\-list\n"), "{text}");
+    }
 
     #[test]
     fn headings_of_the_help_are_sections_of_the_page() {

@@ -39,11 +39,11 @@ impl Arguments {
         let fleet = settings.fleet(environment).map_err(Failure::usage)?;
         let fleet = fleet.ok_or_else(|| Failure::usage(anyhow!(app::NO_FLEET)))?;
         let (database, migrated) = block_on(app::migrate(fleet))?.map_err(Failure::run)?;
-        let told = match migrated {
-            Migrated::Made => "has the tables of this version now",
-            Migrated::Changed => "is of this version now",
-            Migrated::Unchanged => "is ready already: nothing was changed",
+        let outcome = match migrated {
+            Migrated::Made => "now has the tables of this version",
+            Migrated::Changed => "now has this version",
+            Migrated::Unchanged => "is ready: nothing was changed",
         };
-        output::print(|out| writeln!(out, "{database} {told}"))
+        output::print(|out| writeln!(out, "{database} {outcome}"))
     }
 }

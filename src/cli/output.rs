@@ -10,26 +10,36 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::cli::{Failure, terminal};
-use fbc::text::display::turns_direction;
+use fbc::text::display::{fit, turns_direction};
 
-/// The least characters of the last column of a table.
-const LEAST: usize = 12;
+/// A column of a table is not shortened below this width, in characters.
+const MIN_WIDTH: usize = 12;
+/// The blanks between two columns.
+const GAP: usize = 2;
 
 /// How a table looks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
     /// Whether the first line, that of the titles, is bold.
     pub(super) coloured: bool,
-    /// The width that its last column is cut for; none without a terminal.
+    /// The width that its columns are shortened to; without a terminal there is none.
     pub(super) width: Option<usize>,
 }
 
 impl Look {
     /// The look on standard output.
-    pub(super) fn of_output() -> Self {
+    pub(super) fn from_terminal() -> Self {
         Self {
             coloured: terminal::colours_output(),
             width: terminal::width(),
+        }
+    }
+
+    /// The same without a width: no column is shortened.
+    pub(super) fn uncut(self) -> Self {
+        Self {
+            width: None,
+            ..self
         }
     }
 }
@@ -56,46 +66,55 @@ pub(super) fn json(value: &impl Serialize, out: &mut impl Write) -> io::Result<(
     writeln!(out)
 }
 
-/// Writes a table whose columns are as wide as their longest cells. With `blanks`, all
-/// cells but the last of a line are filled, as by Go's tabwriter; otherwise lines do not
-/// end with blanks.
+/// How the lines of a table end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lines {
+    /// No line ends with blanks, and a table without rows has no titles either.
+    Trimmed,
+    /// All cells but the last of a line are filled, as by Go's tabwriter.
+    Filled,
+}
+
+/// Writes a table; the first row has the titles. Columns are as wide as their longest
+/// cells, unless [`fitted`] shortens them.
 pub(super) fn table<'a>(
     rows: impl Iterator<Item = Vec<Cow<'a, str>>>,
-    blanks: bool,
+    lines: Lines,
     look: Look,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let rows: Vec<Vec<String>> = rows
         .map(|row| row.iter().map(|cell| Shown(cell).to_string()).collect())
         .collect();
-    let mut widths = vec![0; rows.first().map_or(0, Vec::len)];
+    if lines == Lines::Trimmed && rows.len() < 2 {
+        return Ok(());
+    }
+    let titles = rows.first().map_or(&[][..], Vec::as_slice);
+    let titles: Vec<usize> = titles.iter().map(|title| title.chars().count()).collect();
+    let mut widths = titles.clone();
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.chars().count().max(*width);
         }
     }
-    // The last column has the longest texts. Where the others leave too little room,
-    // a cut would not help.
-    let others: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
-    let room = look.width.map(|width| width.saturating_sub(others));
-    let title = rows.first().and_then(|titles| titles.last());
-    let minimum = title.map_or(0, |title| title.chars().count()).max(LEAST);
-    let room = room.filter(|room| *room >= minimum);
+    if let Some(width) = look.width {
+        widths = fitted(&widths, &titles, width);
+    }
     for (number, row) in rows.iter().enumerate() {
-        let Some((last, others)) = row.split_last() else {
-            continue;
-        };
-        let last = match room {
-            Some(room) => Cow::from(shortened(last, room)),
-            None => Cow::from(last),
-        };
         let mut line = String::new();
-        for (cell, width) in others.iter().zip(&widths) {
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let cell = fit(cell, *width);
             // Writing to a String cannot fail.
-            let _ = write!(line, "{cell:width$}  ");
+            let _ = if at + 1 < row.len() {
+                write!(line, "{cell:width$}{:GAP$}", "")
+            } else {
+                write!(line, "{cell}")
+            };
         }
-        line.push_str(&last);
-        let line = if blanks { &line } else { line.trim_end() };
+        let line = match lines {
+            Lines::Filled => &line,
+            Lines::Trimmed => line.trim_end(),
+        };
         if look.coloured && number == 0 {
             writeln!(out, "\x1b[1m{line}\x1b[0m")?;
         } else {
@@ -105,14 +124,36 @@ pub(super) fn table<'a>(
     Ok(())
 }
 
-/// The beginning of a text, of at most so many characters; `…` tells that there is more.
-pub(super) fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
+/// The widths of columns in a line of at most `width` characters. The last column, which has
+/// the longest texts, is shortened first, then the widest of the others; none below its title
+/// or [`MIN_WIDTH`]. If these minima are too wide, the line is, too.
+fn fitted(widths: &[usize], titles: &[usize], width: usize) -> Vec<usize> {
+    let mut fitted = widths.to_vec();
+    let Some(last) = widths.len().checked_sub(1) else {
+        return fitted;
+    };
+    let room = width.saturating_sub(GAP * last);
+    let minimum = |at: usize| widths[at].min(titles[at].max(MIN_WIDTH));
+    let others: usize = widths[..last].iter().sum();
+    let narrowest = minimum(last);
+    fitted[last] = room.saturating_sub(others).clamp(narrowest, widths[last]);
+    if others + narrowest <= room {
+        return fitted;
     }
-    let mut kept: String = text.chars().take(most.saturating_sub(1)).collect();
-    kept.push('…');
-    kept
+    let left = room.saturating_sub(narrowest);
+    let limited = |limit: usize| -> Vec<usize> {
+        let columns = 0..last;
+        columns
+            .map(|at| limit.clamp(minimum(at), widths[at]))
+            .collect()
+    };
+    let fits = |limit: &usize| limited(*limit).iter().sum::<usize>() <= left;
+    let limit = (0..=left).rev().find(fits).unwrap_or(0);
+    let others = limited(limit);
+    let rest = left.saturating_sub(others.iter().sum());
+    fitted[last] = widths[last].min(narrowest + rest);
+    fitted[..last].copy_from_slice(&others);
+    fitted
 }
 
 /// Writes a line to standard error, unless notes are unwanted.
@@ -163,7 +204,7 @@ mod tests {
 
     #[test]
     fn columns_stand_below_each_other() {
-        for (blanks, end) in [(false, ""), (true, "  ")] {
+        for (lines, end) in [(Lines::Trimmed, ""), (Lines::Filled, "  ")] {
             let rows = [
                 ("NAME", "HEAD"),
                 ("é", "a.v1"),
@@ -172,7 +213,7 @@ mod tests {
             ];
             let rows = rows.map(|(name, head)| vec![name.into(), head.into()]);
             let mut out = Vec::new();
-            table(rows.into_iter(), blanks, Look::default(), &mut out).unwrap();
+            table(rows.into_iter(), lines, Look::default(), &mut out).unwrap();
             assert_eq!(
                 String::from_utf8(out).unwrap(),
                 format!("NAME      HEAD\né         a.v1\nlonger\\n{end}\nb         c\n")
@@ -181,7 +222,39 @@ mod tests {
     }
 
     #[test]
-    fn the_last_column_is_cut_for_the_width_of_a_terminal() {
+    fn a_table_without_rows_has_titles_only_where_go_writes_them() {
+        let write = |lines| {
+            let titles = [vec![Cow::from("NAME"), Cow::from("HEAD")]];
+            let mut out = Vec::new();
+            table(titles.into_iter(), lines, Look::default(), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(write(Lines::Trimmed), "");
+        assert_eq!(write(Lines::Filled), "NAME  HEAD\n");
+    }
+
+    #[test]
+    fn the_last_and_the_widest_columns_are_shortened_to_the_width_of_a_terminal() {
+        let titles = [4, 7, 6];
+        // Name, channels, APIs.
+        let widths = [20, 600, 30];
+        for (width, expected) in [
+            (700, widths),
+            (640, [20, 600, 16]),
+            (100, [20, 64, 12]),
+            (60, [20, 24, 12]),
+            (45, [14, 14, 13]),
+            // No column is narrower than 12 characters.
+            (30, [12, 12, 12]),
+        ] {
+            assert_eq!(fitted(&widths, &titles, width), expected, "{width}");
+        }
+        assert_eq!(fitted(&[3, 20], &[3, 15], 10), [3, 15]);
+        assert!(fitted(&[], &[], 10).is_empty());
+    }
+
+    #[test]
+    fn a_shortened_cell_ends_with_an_ellipsis() {
         let of = |width: usize| {
             let rows = [
                 ("NAME", "SUMMARY"),
@@ -193,7 +266,7 @@ mod tests {
                 width: Some(width),
             };
             let mut out = Vec::new();
-            table(rows.into_iter(), false, look, &mut out).unwrap();
+            table(rows.into_iter(), Lines::Trimmed, look, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(of(24), "NAME   SUMMARY\nferry  carries messages…\n");
@@ -202,7 +275,7 @@ mod tests {
             "NAME   SUMMARY\nferry  carries messages to and fro\n"
         );
         assert_eq!(of(19), "NAME   SUMMARY\nferry  carries mes…\n");
-        assert_eq!(of(18), of(34));
+        assert_eq!(of(10), of(19));
     }
 
     #[test]

@@ -60,12 +60,16 @@ struct Stored {
 }
 
 impl Row for Stored {
-    const COLUMNS: &'static [&'static str] = &["NAME", "SIZE", "REMOVED"];
+    const COLUMNS: &'static [&'static str] = &["NAME", "SIZE", "RESULT"];
 
     fn cells(&self) -> Vec<Cow<'_, str>> {
-        let removed = if self.removed { "yes" } else { "no" };
+        let result = if self.removed {
+            "removed"
+        } else {
+            "would be removed"
+        };
         let size = BinaryBytes(self.bytes).to_string();
-        vec![self.name.as_str().into(), size.into(), removed.into()]
+        vec![self.name.as_str().into(), size.into(), result.into()]
     }
 
     fn name(&self) -> Cow<'_, str> {
@@ -80,8 +84,8 @@ impl Arguments {
         let configured = settings.catalog_names().map_err(Failure::usage)?;
         if configured.is_empty() && self.catalog.is_empty() {
             return Err(Failure::usage(anyhow!(
-                "no catalog is configured, so each stored one would go: name the configuration \
-                 by --config, or the catalogs by --catalog"
+                "no catalog is configured, so all stored catalogs would be removed: name the \
+                 configuration by --config, or the catalogs by --catalog"
             )));
         }
         if let Some(name) = self.catalog.iter().find(|name| configured.contains(name)) {
@@ -105,11 +109,7 @@ impl Arguments {
         let store = match opened {
             Ok(Some(store)) => store,
             Ok(None) => return Err(Failure::run(anyhow!("{shown}: nothing is stored there"))),
-            Err(error @ StoreError::Locked { .. }) => {
-                return Err(Failure::run(anyhow!(
-                    "{shown}: {error}; stop the almanac that uses it first"
-                )));
-            }
+            Err(error @ StoreError::Locked { .. }) => return Err(Failure::run(error)),
             Err(error) => return Err(Failure::run(anyhow::Error::new(error).context(shown))),
         };
         let foreign = block_on(is_foreign(&store, &configured))??;
@@ -128,7 +128,7 @@ impl Arguments {
         }
         let catalogs = block_on(prune(&store, &self.catalog, &configured, self.yes))??;
         if catalogs.is_empty() {
-            output::note("almanac: nothing is stored that is not configured");
+            output::note("almanac: nothing to remove: all stored catalogs are configured");
         }
         let bytes: u64 = catalogs.iter().map(|one| one.bytes).sum();
         let code = self.output.print(&catalogs)?;

@@ -115,7 +115,7 @@ impl Arguments {
                     Ok(format!("{}:{tag}", self.name))
                 } else {
                     Err(Failure::usage(anyhow!(
-                        "--tag {tag:?} is no tag; write letters, digits, _, . and -, such as v1"
+                        "--tag {tag:?} is not a tag; write letters, digits, _, . and -, such as v1"
                     )))
                 }
             })

@@ -64,21 +64,21 @@ Exit codes:
   3  no almanac answers";
 
 const COLUMNS: &[Column] = &[
-    ("NAME", |item| text(item, "name")),
-    ("STATE", |item| text(item, "state")),
-    ("PACKAGES", |item| count(item, "packages")),
-    ("BUNDLES", |item| count(item, "bundles")),
-    ("LEFT OUT", |item| count(item, "quarantined")),
-    ("LAST PASS", |item| {
+    Column::new("NAME", |item| text(item, "name")),
+    Column::new("STATE", |item| text(item, "state")),
+    Column::new("PACKAGES", |item| count(item, "packages")),
+    Column::new("BUNDLES", |item| count(item, "bundles")),
+    Column::new("LEFT OUT", |item| count(item, "quarantined")),
+    Column::new("LAST PASS", |item| {
         age(&text(item, "last_pass"), SystemTime::now())
     }),
-    ("FAILURES", |item| {
+    Column::wide("FAILURES", |item| {
         item.get("failures")
             .map(Value::to_string)
             .unwrap_or_default()
     }),
-    ("SOURCE", |item| text(item, "source")),
-    ("ERROR", error),
+    Column::new("SOURCE", |item| text(item, "source")),
+    Column::new("ERROR", error),
 ];
 
 impl Arguments {
@@ -132,6 +132,9 @@ impl Arguments {
         let unknown = items("unknown_names").map(unknown_name_note);
         for note in webhooks.chain(unknown) {
             output::note(&note);
+        }
+        if catalogs.is_empty() {
+            output::note("almanac: no catalog is configured");
         }
         self.output
             .print_objects(&catalogs, &status, COLUMNS, "name")

@@ -232,7 +232,8 @@ async fn judge(image: &OpenImage, subject: PolicySubject) -> anyhow::Result<Foun
         PolicySubject::Layout(..) => {
             let ImageDocuments { digest, .. } = image.read().await?;
             let policy = image.settings.policy.clone();
-            let reading = tokio::task::spawn_blocking(move || Admission::of(&policy, &subject));
+            let reading =
+                tokio::task::spawn_blocking(move || Admission::unjudged(&policy, &subject));
             let admission = reading.await??;
             let mut verdict = admission.verdict();
             if admission.needs_signature() {

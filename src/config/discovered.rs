@@ -182,7 +182,7 @@ impl Settings {
             let cluster = KubernetesConfig::new(cluster, self).settings;
             add_files(
                 registries,
-                &RegistryFiles::of(&cluster, &self.data_folder()),
+                &RegistryFiles::new(&cluster, &self.data_folder()),
             );
         }
         Ok(())

@@ -205,6 +205,11 @@ impl Settings {
         self.data_dir.clone().unwrap_or_else(|| DATA_DIR.into())
     }
 
+    /// The address of HTTP.
+    pub fn http_address(&self) -> SocketAddr {
+        self.http.map_or(HTTP, |Address(address)| address)
+    }
+
     /// The address of status, health and metrics.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin.map_or(ADMIN, |Address(address)| address)

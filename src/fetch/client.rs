@@ -2,16 +2,18 @@
 
 use std::error::Error;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{
     AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
 };
 use reqwest::{Client, Response, StatusCode, Url};
 
-use crate::error_chain::error_chain;
+use crate::error_chain::{causes, error_chain};
 use crate::fetch::login::{Login, Logins};
 use ::images::server_trust::{self, Verifier};
 use ::images::{MAX_HEADERS, Proxies, Proxy, wants_tls};
@@ -21,7 +23,7 @@ use fbc::text::display::clip;
 const MAX_MESSAGE: usize = 4 << 10;
 /// The longest message of a server that is shown, in bytes.
 const MAX_SHOWN: usize = 300;
-/// How the client begins the reason why a name has no address.
+/// How the system's message begins about a name without an address.
 const UNRESOLVED: &str = "failed to lookup address information: ";
 /// The media type of error responses that almanac describes. Other servers send text.
 const PROBLEM: &str = "application/problem+json";
@@ -152,22 +154,34 @@ impl From<reqwest::Error> for RequestProblem {
                 return Self::Cut(text, "if this port does not speak TLS, write http://");
             }
         }
-        let text = error_chain(&error);
-        match text.split_once(UNRESOLVED) {
-            Some((_, reason)) => Self::NoHost(reason.to_owned()),
-            None => Self::Broken(text),
+        let unknown = causes(&error).find_map(|cause| cause.downcast_ref::<UnknownHost>());
+        match unknown {
+            Some(UnknownHost(cause)) => {
+                let text = cause.to_string();
+                let reason = text.strip_prefix(UNRESOLVED).unwrap_or(&text);
+                Self::NoHost(reason.to_owned())
+            }
+            None => Self::Broken(error_chain(&error)),
         }
     }
 }
 
-/// An error and its causes. That of an I/O error is the error that it holds.
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |&error| {
-        match error.downcast_ref().and_then(io::Error::get_ref) {
-            Some(held) => Some(held as &(dyn Error + 'static)),
-            None => error.source(),
-        }
-    })
+/// A host name without an address. The error has no kind of its own, so it gets a type here.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct UnknownHost(io::Error);
+
+/// Looks host names up, with [`UnknownHost`] for those that have no address.
+struct HostLookup;
+
+impl Resolve for HostLookup {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await;
+            let found: Vec<SocketAddr> = found.map_err(UnknownHost)?.collect();
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
 }
 
 /// The last cause: the others tell of layers of the client.
@@ -212,9 +226,9 @@ impl HttpClient {
             certificates.extend(server_trust::read(path)?);
         }
         let verifier = if is_insecure {
-            Verifier::of_any()
+            Verifier::with_any_certificate()
         } else {
-            let verifier = Verifier::of_system_and(certificates);
+            let verifier = Verifier::with_system_and(certificates);
             verifier.map_err(|error| format!("the trusted certificates: {error}"))?
         };
         let tls = verifier.client().map_err(|error| error.to_string())?;
@@ -227,8 +241,9 @@ impl HttpClient {
             .connect_timeout(settings.connect_timeout)
             .read_timeout(settings.idle_timeout)
             .http1_max_headers(MAX_HEADERS)
+            .dns_resolver(Arc::new(HostLookup))
             .tls_backend_preconfigured(tls);
-        let proxies = Proxies::of_environment();
+        let proxies = Proxies::from_environment();
         if proxies.is_direct(url) {
             builder = builder.no_proxy();
         }

@@ -50,7 +50,7 @@ pub struct CatalogUrl {
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogUrlError {
     /// Not a URL: the text, and the reason.
-    #[error("{0:?} is no URL: {1}; write http://HOST:PORT")]
+    #[error("{0:?} is not a URL: {1}; write http://HOST:PORT")]
     Url(String, String),
     /// Neither http nor https.
     #[error("{0:?} is neither an http nor an https URL; write http://HOST:PORT")]

@@ -1,10 +1,44 @@
 //! Errors of a fleet.
 
+use std::fmt;
+
 use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 
 use crate::objects::ObjectError;
 use crate::store::{DiskError, RevisionId, StoreError};
+
+/// What the replicas of a fleet share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// The database.
+    Database,
+    /// The bucket.
+    Bucket,
+    /// The database or the bucket.
+    Either,
+}
+
+impl Backend {
+    /// The settings that name it.
+    fn settings(self) -> &'static str {
+        match self {
+            Self::Database => "database",
+            Self::Bucket => "objects",
+            Self::Either => "database and objects",
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Database => "the database",
+            Self::Bucket => "the bucket",
+            Self::Either => "the database and the bucket",
+        })
+    }
+}
 
 /// The attempt to connect.
 pub(super) const CONNECT: &str = "connect";
@@ -82,11 +116,11 @@ pub enum FleetError {
     /// The database, or at a start perhaps the bucket, took too long.
     #[error(
         "no answer of {of} after {}; check {} in the configuration, and that it works",
-        humantime::format_duration(*after), setting(of)
+        humantime::format_duration(*after), of.settings()
     )]
     NoAnswer {
         /// Who was asked.
-        of: &'static str,
+        of: Backend,
         /// The time.
         after: std::time::Duration,
     },
@@ -145,26 +179,17 @@ fn attempt(action: &str, error: &sqlx::Error) -> String {
     }
 }
 
-/// The setting that names a server.
-fn setting(of: &str) -> &'static str {
-    match of {
-        "the database" => "database",
-        "the bucket" => "objects",
-        _ => "database and objects",
-    }
-}
-
-/// Whether there is no server at the address, or no such address.
+/// Whether there is no server at the address, or no such address. A name that is not known
+/// has no kind of its own, so these are all errors but those of an open connection.
 fn is_unreachable(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
-    let kinds = [
-        ConnectionRefused,
-        HostUnreachable,
-        NetworkUnreachable,
-        NotFound,
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let of_connection = [
+        BrokenPipe,
+        ConnectionAborted,
+        ConnectionReset,
+        UnexpectedEof,
     ];
-    // A name that is not known has no kind of its own.
-    kinds.contains(&error.kind()) || error.to_string().contains("lookup address")
+    !of_connection.contains(&error.kind())
 }
 
 /// An error without the line of the server's program, which readers take for one of theirs.
@@ -188,11 +213,11 @@ fn advice(error: &sqlx::Error) -> &'static str {
     let code = error.as_database_error().and_then(DatabaseError::code);
     match (error, code.as_deref().unwrap_or_default()) {
         (sqlx::Error::PoolTimedOut, _) => "; check its address, and that it accepts connections",
-        (sqlx::Error::Io(error), _) if is_unreachable(error) => {
-            "; check its address, and that it runs"
-        }
         (error, _) if is_tls(error) => {
             "; check ca_files, and that the server's certificate has the name in database"
+        }
+        (sqlx::Error::Io(error), _) if is_unreachable(error) => {
+            "; check its address, and that it runs"
         }
         (_, "28000" | "28P01") => "; check the user in database, and password_file",
         (_, "3D000") => "; create the database",
@@ -254,6 +279,14 @@ impl FleetError {
             Self::NoAnswer { .. } => false,
             _ => true,
         }
+    }
+
+    /// Whether it is of this replica: of its data folder, or of its way to the bucket.
+    pub fn is_of_replica(&self) -> bool {
+        matches!(
+            self,
+            Self::Objects(_) | Self::Damaged { .. } | Self::Store(_)
+        )
     }
 
     /// Whether an object is not in the bucket as its row has it.
@@ -328,6 +361,22 @@ mod tests {
 
         fn kind(&self) -> ErrorKind {
             ErrorKind::Other
+        }
+    }
+
+    #[test]
+    fn only_a_server_that_cannot_be_reached_is_looked_for() {
+        use std::io::ErrorKind::{ConnectionRefused, ConnectionReset, Other, TimedOut};
+        for (kind, is_advised) in [
+            (ConnectionRefused, true),
+            // A name that is not known has a kind that is not stable.
+            (Other, true),
+            (TimedOut, true),
+            (ConnectionReset, false),
+        ] {
+            let error = sqlx::Error::Io(kind.into());
+            let is_found = advice(&error).contains("check its address");
+            assert_eq!(is_found, is_advised, "{kind}");
         }
     }
 

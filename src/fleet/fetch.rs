@@ -11,7 +11,7 @@ use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use tokio::io::{AsyncWriteExt as _, BufWriter};
 
-use crate::fleet::error::FleetError;
+use crate::fleet::error::{Backend, FleetError};
 use crate::fleet::file_limit::{FileLimit, MAX_FILES};
 use crate::fleet::generations::Generation;
 use crate::fleet::missing::Missing;
@@ -348,7 +348,7 @@ impl Reader {
     ) -> Result<Option<RemotePart>, FleetError> {
         let catalog = catalog.to_string();
         let late = || FleetError::NoAnswer {
-            of: "the database",
+            of: Backend::Database,
             after: LOOKUP,
         };
         // Whoever pulls may ask for what nobody has. Beats are not to wait for that.

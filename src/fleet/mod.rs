@@ -52,7 +52,7 @@ mod visit;
 pub use coordinator::Coordinator;
 pub use data_folder::{belong_to, check_not_alone, check_owner, owner};
 pub use database::{Migrated, migrate};
-pub use error::FleetError;
+pub use error::{Backend, FleetError};
 pub use fetch::{Fetched, FetchedImage, Reader};
 pub use file_limit::FileLimit;
 pub use fleet_metrics::describe_fleet_metrics;

@@ -61,6 +61,7 @@ impl Pauses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::Backend;
 
     #[test]
     fn a_generation_that_cannot_be_kept_is_fetched_ever_more_rarely_and_another_one_at_once() {
@@ -90,7 +91,7 @@ mod tests {
         let mut pauses = Pauses::default();
         let id = GenerationNumber(1);
         let silent = FleetError::NoAnswer {
-            of: "the bucket",
+            of: Backend::Bucket,
             after: FIRST,
         };
         let now = Instant::now();

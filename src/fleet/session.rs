@@ -13,7 +13,7 @@ use sqlx::postgres::{PgConnection, PgListener, PgPoolOptions, PgRow};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Row as _};
 use tokio::sync::{Mutex, watch};
 
-use crate::fleet::error::{CONNECT, FleetError};
+use crate::fleet::error::{Backend, CONNECT, FleetError};
 use crate::fleet::settings::Settings;
 use crate::fleet::tables::{check_rights, check_tables, check_version};
 
@@ -177,7 +177,7 @@ impl Session {
             }
             let done = tokio::time::timeout(longest, work(&mut live.connection)).await;
             let late = FleetError::NoAnswer {
-                of: "the database",
+                of: Backend::Database,
                 after: longest,
             };
             let done = done.unwrap_or(Err(late));
@@ -220,7 +220,7 @@ impl Session {
             Ok::<_, sqlx::Error>((connection, row))
         };
         let late = FleetError::NoAnswer {
-            of: "the database",
+            of: Backend::Database,
             after: CONNECTING,
         };
         let connected = tokio::time::timeout(CONNECTING, connecting).await;

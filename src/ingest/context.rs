@@ -66,7 +66,7 @@ impl Default for Scrub {
 impl PassContext {
     /// Waits until another catalog may be read.
     pub(super) async fn read_permit(&self) -> ReadPermit {
-        ReadPermit::of(&self.read_permits).await
+        ReadPermit::acquire(&self.read_permits).await
     }
 }
 
@@ -79,7 +79,7 @@ pub(super) struct ReadPermit {
 
 impl ReadPermit {
     /// Waits for a permit.
-    pub(super) async fn of(permits: &Arc<Semaphore>) -> Self {
+    pub(super) async fn acquire(permits: &Arc<Semaphore>) -> Self {
         // An error would mean that the semaphore is closed, which nobody does.
         let permit = Arc::clone(permits).acquire_owned().await.ok();
         Self {

@@ -21,12 +21,12 @@ pub struct Curation {
 #[derive(Debug, thiserror::Error)]
 pub enum CurateError {
     /// A source catalog without a revision.
-    #[error("there is nothing of the catalog {0} to select from yet")]
+    #[error("the catalog {0} has no content to select from yet")]
     Nothing(CatalogName),
     /// A source catalog whose current revision has not come to this replica of a fleet.
     #[error(
         "the current revision of the catalog {0} has not come to this replica yet; the log and \
-         /status tell why"
+         /status show why"
     )]
     Behind(CatalogName),
     /// The selection cannot be fulfilled.

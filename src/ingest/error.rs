@@ -299,7 +299,7 @@ impl PassError {
     pub(super) fn is_of_replica(&self) -> bool {
         match &self.cause {
             Cause::Curate(error) => matches!(**error, CurateError::Behind(_)),
-            Cause::Fleet(error) => matches!(error.reason(), "objects" | "store"),
+            Cause::Fleet(error) => error.is_of_replica(),
             // With certificates or credentials.
             Cause::Oci(images::Error::File { .. }) => true,
             _ => self.is_local(),
@@ -316,6 +316,16 @@ impl PassError {
             text: without_temporary_names(&text),
             reason: self.reason(),
             is_of_content: !matches!(self.stage, Stage::Resolve | Stage::Pull | Stage::Unpack),
+        }
+    }
+
+    /// Whether a file or folder cannot be read or written.
+    pub(super) fn is_io(&self) -> bool {
+        match &self.cause {
+            Cause::Files(error) => error.is_io(),
+            Cause::Image { error, .. } => error.is_io(),
+            Cause::Temporary(_) | Cause::WriteImage(_) | Cause::ReadImage(_) => true,
+            _ => false,
         }
     }
 

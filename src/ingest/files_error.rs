@@ -45,7 +45,7 @@ pub enum FilesError {
     #[error("the path {0:?} is not UTF-8")]
     Path(PathBuf),
     /// More than the limits allow.
-    #[error("{what} at {path:?} passes the limit of {limit}")]
+    #[error("{what} at {path:?} exceeds the limit of {limit}")]
     Limit {
         /// The exceeded measure.
         what: &'static str,
@@ -146,6 +146,15 @@ impl FilesError {
             Self::Legacy { source, .. } => source.is_of_content(),
             Self::Unpack(error) => error.is_of_content(),
             Self::Read { .. } | Self::Spool { .. } | Self::Changing { .. } => false,
+        }
+    }
+
+    /// Whether a file or folder cannot be read or written.
+    pub(super) fn is_io(&self) -> bool {
+        match self {
+            Self::Read { .. } | Self::Spool { .. } => true,
+            Self::Unpack(error) => error.is_io(),
+            _ => false,
         }
     }
 

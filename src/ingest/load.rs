@@ -203,7 +203,7 @@ impl Loaded {
     }
 
     /// The catalog that was selected. Its digest is of its lines.
-    pub fn of_selected(selected: &Selected, limits: &Limits) -> Result<Self, PassError> {
+    pub fn from_selection(selected: &Selected, limits: &Limits) -> Result<Self, PassError> {
         let files = curate::files_of(selected, limits, &tempfile::env::temp_dir())?;
         let mut hasher = Hasher::default();
         for content in &files.contents {

@@ -324,7 +324,7 @@ mod tests {
         let index = r#"{"schemaVersion":2,"manifests":[]}"#;
         std::fs::write(layout.join("index.json"), index).unwrap();
         let content = vec![7; 32 << 20];
-        let descriptor = Descriptor::of("", &content);
+        let descriptor = Descriptor::new("", &content);
         std::fs::write(blobs.join(descriptor.digest.hex()), &content).unwrap();
         let store = Contents::open(folder.path().join("store")).unwrap();
         let layout = Layout::open(::images::Format::Folder, &layout).unwrap();

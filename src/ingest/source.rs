@@ -69,7 +69,7 @@ pub enum SourceError {
     #[error("{0:?} is not supported{1}; a source is {KINDS}")]
     Scheme(String, String),
     /// A digest that is none.
-    #[error("{text:?} is no source: {error}")]
+    #[error("{text:?} is not a source: {error}")]
     Digest {
         /// The text as written.
         text: String,
@@ -77,13 +77,13 @@ pub enum SourceError {
         error: DigestError,
     },
     /// A misspelt prefix: the text, and the proposal.
-    #[error("{0:?} is no source; did you mean {1:?}?")]
+    #[error("{0:?} is not a source; did you mean {1:?}?")]
     Prefix(String, String),
     /// A path without its prefix: the text, and the proposal.
-    #[error("{0:?} is no source, but there is a file or folder of that name: write {1}")]
+    #[error("{0:?} is not a source, but there is a file or folder of that name: write {1}")]
     Path(String, String),
     /// No image reference either.
-    #[error("{text:?} is no source: {error}; a source is {KINDS}")]
+    #[error("{text:?} is not a source: {error}; a source is {KINDS}")]
     Reference {
         /// The text as written.
         text: String,

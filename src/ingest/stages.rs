@@ -149,7 +149,7 @@ pub(super) mod tests {
     #[tokio::test]
     async fn a_read_permit_is_free_only_once_the_thread_of_a_dropped_pass_ends() {
         let permits = Arc::new(Semaphore::new(1));
-        let permit = ReadPermit::of(&permits).await;
+        let permit = ReadPermit::acquire(&permits).await;
         let (go_on, wait) = mpsc::channel::<()>();
         let mut reading = Box::pin(blocking_with_permit(Stage::Read, &permit, move || {
             let _ = wait.recv();

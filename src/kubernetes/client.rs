@@ -30,7 +30,7 @@ pub enum ClientError {
     },
     /// There is no kubeconfig, and this is no pod with a service account.
     #[error(
-        "the API server of the cluster is unknown: this is no pod with a service account \
+        "the API server of the cluster is unknown: this is not a pod with a service account \
          ({0}); name a kubeconfig with --kubeconfig or KUBECONFIG"
     )]
     NoCluster(String),

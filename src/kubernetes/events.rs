@@ -20,7 +20,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::kubernetes::problem::{Problem, of_request};
 use crate::kubernetes::resources::{CLUSTER_CATALOGS, EVENTS, Kind, LEASES};
-use fbc::text::display::clip;
 
 /// The namespace of Events about objects without one: the API server takes no other.
 const NAMESPACE: &str = "default";
@@ -108,7 +107,7 @@ impl Events {
         let almanac = Subject {
             namespace: Some(namespace.to_owned()),
             name: lease.to_owned(),
-            ..Subject::of(LEASES)
+            ..Subject::new(LEASES)
         };
         Self(Some(Queue { sender, almanac }))
     }
@@ -118,7 +117,7 @@ impl Events {
         let subject = Subject {
             name: name.to_owned(),
             uid: object.metadata.uid.clone().unwrap_or_default(),
-            ..Subject::of(CLUSTER_CATALOGS)
+            ..Subject::new(CLUSTER_CATALOGS)
         };
         self.take(|_| subject, notice);
     }
@@ -140,7 +139,7 @@ impl Events {
 }
 
 impl Subject {
-    fn of(kind: Kind) -> Self {
+    fn new(kind: Kind) -> Self {
         Self {
             api_version: kind.resource().api_version,
             kind: kind.object,
@@ -408,11 +407,16 @@ fn name(object: &str, number: u64) -> String {
 
 /// A note that fits, without signs that move the cursor of a terminal.
 fn note(text: &str) -> String {
-    let plain: String = text
+    let plain = text
         .chars()
-        .map(|sign| if sign.is_control() { ' ' } else { sign })
-        .collect();
-    clip(&plain, MAX_NOTE - '…'.len_utf8())
+        .map(|sign| if sign.is_control() { ' ' } else { sign });
+    let plain: String = plain.collect();
+    // The API counts bytes.
+    if plain.len() <= MAX_NOTE {
+        return plain;
+    }
+    let end = plain.floor_char_boundary(MAX_NOTE - '…'.len_utf8());
+    format!("{}…", &plain[..end])
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub struct RegistryFiles {
 
 impl RegistryFiles {
     /// Those that a start with these settings keeps in `data_dir`.
-    pub fn of(settings: &Settings, data_dir: &Path) -> Self {
+    pub fn new(settings: &Settings, data_dir: &Path) -> Self {
         Folders::new(data_dir.join(stored::FOLDER)).registry_files(settings)
     }
 }

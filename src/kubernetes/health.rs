@@ -52,11 +52,11 @@ pub fn describe_metrics() {
     );
     metrics::describe_counter!(
         "almanac_kubernetes_blocked_writes_total",
-        "Looks and writes at which a live catalogd, or not knowing of one, kept almanac from writing"
+        "Reads and writes of statuses that almanac skipped, since catalogd runs or may run"
     );
     metrics::describe_counter!(
         "almanac_kubernetes_overwritten_total",
-        "Statuses of ClusterCatalogs that somebody else has overwritten"
+        "Statuses of ClusterCatalogs that another program has overwritten"
     );
     metrics::describe_counter!(
         "almanac_kubernetes_events_total",

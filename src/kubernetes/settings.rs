@@ -1,5 +1,6 @@
 //! Settings of the cluster.
 
+use fbc::text::display::clip;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -83,7 +84,7 @@ impl FromStr for SecretName {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
             }),
-            _ => Err(SecretNameError(text.chars().take(600).collect())),
+            _ => Err(SecretNameError(clip(text, 600))),
         }
     }
 }

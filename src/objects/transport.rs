@@ -54,7 +54,7 @@ impl Transport {
         for path in &settings.ca_files {
             certificates.extend(server_trust::read(path)?);
         }
-        let verifier = Verifier::of_system_and(certificates);
+        let verifier = Verifier::with_system_and(certificates);
         let verifier = verifier.map_err(|error| format!("the trusted certificates: {error}"))?;
         let tls = verifier.client().map_err(|error| error.to_string())?;
         let tls = tls.with_no_client_auth();
@@ -71,7 +71,7 @@ impl Transport {
         Ok(Self {
             client: builder().build().map_err(failed)?,
             direct: builder().no_proxy().build().map_err(failed)?,
-            proxies: Proxies::of_environment(),
+            proxies: Proxies::from_environment(),
             idle,
         })
     }

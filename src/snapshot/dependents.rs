@@ -33,7 +33,7 @@ impl Snapshot {
                 let mut own = metas.into_iter();
                 let meta = own.find(|meta| self.package_of(*meta) == &*package.name)?;
                 let line = self.line(meta);
-                let view = BundleView::of(&line);
+                let view = BundleView::new(&line);
                 let packages = view.dependencies.iter().filter_map(|(kind, value)| {
                     if kind != "olm.package.required" {
                         return None;

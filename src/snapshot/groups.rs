@@ -52,7 +52,7 @@ impl Snapshot {
             return Plain {
                 groups: self.groups(),
                 known: self.known_groups(),
-                ..Plain::of(decoded)
+                ..Plain::new(decoded)
             };
         }
         let lines = self.meta_lookup.lines.windows(2);
@@ -64,7 +64,7 @@ impl Snapshot {
         Plain {
             lines: lines.map(line).collect(),
             known_segments: self.known_segments(),
-            ..Plain::of(decoded)
+            ..Plain::new(decoded)
         }
     }
 

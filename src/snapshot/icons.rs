@@ -39,7 +39,7 @@ impl Snapshot {
 
 fn decoded(snapshot: &Snapshot, package: &PackageAnswers) -> Option<Bytes> {
     let line = snapshot.line(package.meta);
-    let (data, _) = PackageView::of(&line).icon?;
+    let (data, _) = PackageView::new(&line).icon?;
     let data = STANDARD.decode(data.replace(['\r', '\n'], ""));
     Some(data.ok()?.into())
 }

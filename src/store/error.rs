@@ -14,10 +14,10 @@ pub enum StoreError {
     #[error(transparent)]
     File(#[from] DiskError),
     /// Another process holds the data folder.
-    #[error("it is in use: another almanac holds {}; stop it first", path.display())]
+    #[error("the data folder {} is in use by another almanac; stop it first", folder.display())]
     Locked {
-        /// The lock file.
-        path: PathBuf,
+        /// The folder.
+        folder: PathBuf,
     },
     /// The database could not be brought to this version's shape.
     #[error("cannot prepare the database {}: {}", path.display(), told(cause))]
@@ -112,6 +112,12 @@ impl StoreError {
             // SQLITE_CORRUPT and SQLITE_NOTADB.
             _ => matches!(self.sqlite_code(), Some(11 | 26)),
         }
+    }
+
+    /// Whether SQLite refuses the statement itself: there is no such table or column.
+    pub(super) fn is_of_statement(&self) -> bool {
+        // SQLITE_ERROR.
+        self.sqlite_code() == Some(1)
     }
 
     /// The code of SQLite's error, without the details in its upper bytes.

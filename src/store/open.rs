@@ -216,7 +216,7 @@ pub(super) fn locked(
     match lock(&file) {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
-            path: path.to_owned(),
+            folder: path.parent().unwrap_or(path).to_owned(),
         }),
         Err(TryLockError::Error(source)) => Err(DiskError::at("lock", path)(source).into()),
     }

@@ -44,6 +44,28 @@ pub(super) async fn first(
     row.map_err(StoreError::sql(action))
 }
 
+/// What a query of a table found; `None` if the database has no such table. A store that is
+/// only read may be of a version without it.
+pub(super) async fn unless_without_table<T>(
+    database: impl SqliteExecutor<'_>,
+    table: &'static str,
+    found: Result<T, StoreError>,
+) -> Result<Option<T>, StoreError> {
+    match found {
+        Err(error) if error.is_of_statement() => {
+            let query =
+                sqlx::query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?");
+            let has_table = first(database, "look up a table", query.bind(table)).await?;
+            if has_table.is_some() {
+                Err(error)
+            } else {
+                Ok(None)
+            }
+        }
+        found => found.map(Some),
+    }
+}
+
 /// The last second of the year 9999, since 1970. HTTP dates and RFC 3339 have
 /// no later ones.
 pub const LAST_SECOND: u64 = 253_402_300_799;
@@ -83,4 +105,32 @@ pub(super) fn seconds(time: SystemTime) -> i64 {
 
 pub(super) fn time(seconds: i64) -> SystemTime {
     time_of_unix(u64::try_from(seconds).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::SqlitePool;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_missing_table_is_nothing() {
+        let pool = SqlitePool::connect("sqlite::memory:").await.unwrap();
+        let created = sqlx::query("CREATE TABLE history (id)")
+            .execute(&pool)
+            .await;
+        created.unwrap();
+        for (statement, expected) in [
+            ("SELECT id FROM history", Some(Some(0))),
+            ("SELECT id FROM earlier_images", Some(None)),
+            // The table is there, so the statement is wrong.
+            ("SELECT other FROM history", None),
+        ] {
+            let table = statement.split(' ').next_back().unwrap();
+            let rows = all(&pool, "read", sqlx::query(statement)).await;
+            let found = unless_without_table(&pool, table, rows).await;
+            let found = found.ok().map(|rows| rows.map(|rows| rows.len()));
+            assert_eq!(found, expected, "{statement}");
+        }
+    }
 }

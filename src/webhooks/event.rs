@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::answers::changes::{Change, Kind};
 use crate::name::CatalogName;
 use ::images::digest::Digest;
+use fbc::text::display::clip;
 
 /// The most bytes of listed changes in an event. Brokers have to take events of up
 /// to 64 KiB.
@@ -180,10 +181,7 @@ impl Event {
                 changes.first.truncate(fitting);
             }
             EventData::Refused(failure) | EventData::Failed(failure) => {
-                if let Some((end, _)) = failure.error.char_indices().nth(MAX_ERROR) {
-                    failure.error.truncate(end);
-                    failure.error.push('…');
-                }
+                failure.error = clip(&failure.error, MAX_ERROR);
             }
             EventData::Published(_) | EventData::Recovered(_) => {}
         }

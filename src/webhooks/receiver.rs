@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Client, StatusCode, Url};
 
-use crate::error_chain::error_chain;
+use crate::error_chain::{causes, error_chain};
 use crate::webhooks::event::{encode_test, new_id};
 use crate::webhooks::outside::{LocalAddress, OutsideHost};
 use crate::webhooks::signature::{Secret, read_text};
@@ -125,7 +125,7 @@ impl Receiver {
         if status.is_success() {
             return Ok(status);
         }
-        let proxies = Proxies::of_environment();
+        let proxies = Proxies::from_environment();
         if let Some(proxy) = proxies.proxy_for(self.webhook.url.url())
             && status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         {
@@ -144,8 +144,9 @@ impl Receiver {
         }
         let is_connect = error.is_connect();
         let wants_login = Proxy::wants_login(&error);
-        let chain = error_chain(&error.without_url());
-        let proxies = Proxies::of_environment();
+        let error = error.without_url();
+        let chain = error_chain(&error);
+        let proxies = Proxies::from_environment();
         if let Some(proxy) = proxies.proxy_for(self.webhook.url.url())
             && is_connect
         {
@@ -156,15 +157,20 @@ impl Receiver {
             };
             return no_way(proxy, cause);
         }
-        let hint = if chain.contains("InvalidContentType") {
-            "; the receiver speaks no TLS there: is it http?"
-        } else if chain.contains("invalid HTTP version") {
-            "; the receiver speaks no HTTP there: is it https?"
-        } else {
-            ""
-        };
-        format!("{chain}{hint}")
+        format!("{chain}{}", scheme_hint(&error))
     }
+}
+
+/// The end of a message about an answer in another protocol than that of the URL.
+fn scheme_hint(error: &reqwest::Error) -> &'static str {
+    let hint = causes(error).find_map(|cause| {
+        if let Some(rustls::Error::InvalidMessage(_)) = cause.downcast_ref() {
+            return Some("; the receiver does not speak TLS; is its URL http://?");
+        }
+        let is_other = cause.downcast_ref().is_some_and(hyper::Error::is_parse);
+        is_other.then_some("; the receiver does not speak HTTP; is its URL https://?")
+    });
+    hint.unwrap_or_default()
 }
 
 fn no_way(proxy: &Proxy, cause: &str) -> String {
@@ -189,7 +195,7 @@ fn client(webhook: &Webhook) -> Result<Client, String> {
     for path in &webhook.ca_files {
         certificates.extend(server_trust::read(path)?);
     }
-    let verifier = Verifier::of_system_and(certificates);
+    let verifier = Verifier::with_system_and(certificates);
     let verifier = verifier.map_err(|error| format!("the trusted certificates: {error}"))?;
     let tls = verifier.client().map_err(|error| error.to_string())?;
     let mut builder = Client::builder()
@@ -202,7 +208,7 @@ fn client(webhook: &Webhook) -> Result<Client, String> {
         .pool_max_idle_per_host(0)
         .timeout(webhook.timeout)
         .tls_backend_preconfigured(tls.with_no_client_auth());
-    if webhook.url.is_local() || Proxies::of_environment().is_direct(webhook.url.url()) {
+    if webhook.url.is_local() || Proxies::from_environment().is_direct(webhook.url.url()) {
         builder = builder.no_proxy();
     }
     if !webhook.allow_local {

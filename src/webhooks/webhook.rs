@@ -13,6 +13,7 @@ use crate::name::CatalogName;
 use crate::webhooks::event::{Event, EventKind};
 use crate::webhooks::queue::Delivery;
 use ::images::is_local_address;
+use fbc::text::display::clip;
 
 /// The longest name, in bytes.
 const MAX_NAME: usize = 63;
@@ -98,9 +99,9 @@ impl FromStr for WebhookName {
     fn from_str(text: &str) -> Result<Self, String> {
         let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         if text.is_empty() || text.len() > MAX_NAME || !text.bytes().all(allowed) {
-            let text: String = text.chars().take(MAX_NAME + 1).collect();
+            let text = clip(text, MAX_NAME);
             return Err(format!(
-                "{text:?} is no name of a webhook: it takes 1 to {MAX_NAME} lower-case letters, \
+                "{text:?} is not a name of a webhook: it takes 1 to {MAX_NAME} lower-case letters, \
                  digits and '-'"
             ));
         }
@@ -152,9 +153,9 @@ impl FromStr for ReceiverUrl {
         if text.len() > MAX_URL {
             return Err(format!("the URL is longer than {MAX_URL} bytes"));
         }
-        let url = Url::parse(text).map_err(|error| format!("it is no URL: {error}; {form}"))?;
+        let url = Url::parse(text).map_err(|error| format!("it is not a URL: {error}; {form}"))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
-            return Err(format!("it is no URL of a receiver; {form}"));
+            return Err(format!("it is not a URL of a receiver; {form}"));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err("the URL has a login; write token_file instead".to_owned());

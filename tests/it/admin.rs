@@ -74,9 +74,32 @@ async fn it_is_not_ready_before_each_catalog_was_tried() {
 fn it_is_ready_though_a_catalog_cannot_be_read() {
     let folders = Folders::of("fruit", &Catalog::small());
     let missing = format!("missing=file:{}", folders.path("missing").display());
-    let served = Served::start(folders.sources().into_iter().chain([missing]));
-    assert_eq!(get(&served, "/readyz").status, 200);
-    assert_eq!(health(served.admin).status.code(), Some(0));
+    let poll = ["--poll", "100ms"].map(str::to_owned);
+    let sources = folders.sources().into_iter().chain([missing]);
+    let served = Served::start(sources.chain(poll));
+    let reply = get(&served, "/readyz");
+    let text = "ok; missing: failing (io)\n";
+    assert_eq!((reply.status, reply.text().as_str()), (200, text));
+    let finished = health(served.admin);
+    assert_eq!(finished.status.code(), Some(0), "{finished:?}");
+    assert_eq!(finished.stdout, "ready; missing: failing (io)\n");
+
+    // Until each catalog has content, it is not ready for those who need it.
+    let admin = served.admin.to_string();
+    let loaded = ["health", "--loaded", "--admin", &admin];
+    let finished = Start::new(loaded).run();
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    let said = "503 Service Unavailable without content: missing: failing (io)";
+    assert!(finished.stderr.contains(said), "{finished:?}");
+    let waiting = std::thread::spawn(move || {
+        let line = ["health", "--loaded", "--wait", "5m", "--admin", &admin];
+        Start::new(line).run()
+    });
+    std::fs::create_dir(folders.path("missing")).unwrap();
+    Catalog::one("new").write_to(&folders.path("missing"), Format::JsonLines);
+    let finished = waiting.join().unwrap();
+    assert_eq!(finished.status.code(), Some(0), "{finished:?}");
+    assert_eq!(finished.stdout, "ready\n");
 }
 
 #[test]

@@ -245,11 +245,11 @@ fn a_curated_catalog_that_cannot_be_made_says_what_to_change() {
         ),
         (
             "from = [\"harbor\"]\npackages = [{ name = \"crane\", min_version = \">1\" }]",
-            "\">1\" is no version",
+            "\">1\" is not a version",
         ),
         (
             "from = [\"harbor\"]\npackages = [{ name = \"crane\", min_version = \"2.0.0\", max_version = \"1.0.0\" }]",
-            "exchange the two",
+            "swap the ends",
         ),
         (
             "from = [\"harbor\"]\nfull = true\npackages = [{ name = \"crane\", min_version = \"2.0.0\" }]",
@@ -354,7 +354,7 @@ fn the_images_of_a_selection_are_listed_each_once() {
             1,
             "did you mean",
         ),
-        (&["--package", "crane", "--min", "x"], 2, "is no version"),
+        (&["--package", "crane", "--min", "x"], 2, "is not a version"),
         (
             &["--package", "crane", "--min", "9.0.0"],
             1,
@@ -369,12 +369,16 @@ fn the_images_of_a_selection_are_listed_each_once() {
         (
             &["--package", "crane", "--min", "9", "--max", "1"],
             2,
-            "exchange the two",
+            "swap the ends",
         ),
         (&["--to", "m.example.com"], 2, "--output mapping"),
         (&["--min", "1.0.0"], 2, "--package"),
         (&["-o", "mapping"], 2, "--to"),
-        (&["-o", "mapping", "--to", "nowhere"], 2, "is no registry"),
+        (
+            &["-o", "mapping", "--to", "nowhere"],
+            2,
+            "is not a registry",
+        ),
     ] {
         let run = almanac(&[&["images", source], more].concat());
         assert_eq!(run.status.code(), Some(code), "{more:?}: {run:?}");
@@ -412,7 +416,7 @@ fn the_images_of_a_selection_are_listed_over_http() {
     for (query, status, wanted) in [
         ("?package=crone", 404, "unknown-package"),
         ("?package=crane&channel=x", 404, "unknown-channel"),
-        ("?package=crane&min=x", 400, "is no version"),
+        ("?package=crane&min=x", 400, "is not a version"),
         ("?package=crane&min=9.0.0", 400, "widen the range"),
         ("?channel=stable", 400, "for one package"),
         ("?full=true&heads=true", 400, "contradict"),
@@ -487,7 +491,7 @@ fn manifests_name_catalogs_and_mirrors_alike_from_version_to_version() {
         (&["--kind", "idms"], "--mirror"),
         (
             &["--mirror", "nowhere"],
-            "--mirror: \"nowhere\" is no registry",
+            "--mirror: \"nowhere\" is not a registry",
         ),
         (&["--namespace", "A B"], "--namespace"),
     ] {

@@ -171,7 +171,6 @@ fn what_cannot_be_answered_is_refused_with_the_texts_of_catalogd() {
         ("/catalogs/-a/api/v1/metas", 400, bad_name),
         ("/catalogs/..%2Ffruit/api/v1/all", 400, bad_name),
         ("/nope", 404, "404 page not found\n"),
-        ("/catalogs/", 404, "404 page not found\n"),
         ("/catalogs/fruit/api/v2/all", 404, "404 page not found\n"),
         (&slash, 404, "404 page not found\n"),
         ("/etc/api/v1/all", 404, "404 page not found\n"),

@@ -291,7 +291,7 @@ fn paths() {
         ("/", 200),
         ("/nope", 404),
         ("/catalogs", 200),
-        ("/catalogs/", 404),
+        ("/catalogs/", 307),
         ("/catalogs/fruit", 200),
         ("/catalogs/nope", 404),
         ("/catalogs/FRUIT", 400),

@@ -49,6 +49,9 @@ fn every_command_has_a_manual_page() {
         assert!(page.contains(part), "no {part} in {page}");
     }
     assert_eq!(printed(["man", "check"]), page);
+    let synopsis = page.split(".SH ").find(|part| part.starts_with("SYNOPSIS"));
+    let value = "[\\fB\\-\\-platform\\fR \\fIOS/ARCH\\fR]";
+    assert!(synopsis.unwrap().contains(value), "{page}");
     if skip_without("groff") {
         return;
     }

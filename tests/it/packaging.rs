@@ -38,6 +38,15 @@ fn run(command: &mut Command) -> String {
 }
 
 #[test]
+fn the_notes_of_the_chart_name_the_command_that_shows_states() {
+    let notes = root().join("deploy/helm/almanac/templates/NOTES.txt");
+    let notes = fs::read_to_string(notes).unwrap();
+    let (_, states) = notes.split_once("State of the catalogs:").unwrap();
+    let command = "almanac status --config /etc/almanac/almanac.toml";
+    assert!(states.contains(command), "{notes}");
+}
+
+#[test]
 fn each_package_says_what_registries_show() {
     for (package, folder) in PACKAGES {
         let folder = root().join(folder);

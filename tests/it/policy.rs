@@ -159,7 +159,7 @@ fn a_signature_that_does_not_fit_is_refused_with_the_reason() {
                 made.manifest["layers"][0]["annotations"] = json!({});
                 made
             }),
-            "is no signature",
+            "is not a signature",
         ),
         (
             Box::new(|setup: &Setup| {
@@ -167,7 +167,7 @@ fn a_signature_that_does_not_fit_is_refused_with_the_reason() {
                 made.manifest["layers"][0]["size"] = json!(1 << 30);
                 made
             }),
-            "is no signature",
+            "is not a signature",
         ),
     ] {
         let setup = Setup::new();

@@ -454,9 +454,13 @@ fn a_receiver_of_the_other_scheme_and_a_silent_one_are_told_in_plain_words() {
         (
             format!("https://{address}/"),
             "",
-            "speaks no TLS there: is it http?",
+            "does not speak TLS; is its URL http://?",
         ),
-        (url(&secure), "", "speaks no HTTP there: is it https?"),
+        (
+            url(&secure),
+            "",
+            "does not speak HTTP; is its URL https://?",
+        ),
         (
             url(&silent),
             "timeout = '1s'\n",

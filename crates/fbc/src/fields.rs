@@ -154,7 +154,7 @@ impl Fields {
                     whole &= kind.add(cursor, count);
                 }
                 None if has_room(fields, key, *count) => {
-                    let mut kind = Kind::Leaf(Leaf::of(cursor.clone().skip()));
+                    let mut kind = Kind::Leaf(Leaf::new(cursor.clone().skip()));
                     whole &= kind.add(cursor, count);
                     next = fields.len() + 1;
                     push(fields, key, kind, count);
@@ -304,7 +304,7 @@ impl Kind {
                     Some(at) => next = at + 1,
                     None if has_room(fields, key, *count) => {
                         next = fields.len() + 1;
-                        push(fields, key, Leaf::of(value), count);
+                        push(fields, key, Leaf::new(value), count);
                     }
                     None => whole = false,
                 }
@@ -342,10 +342,10 @@ impl Kind {
 
 impl Leaf {
     /// The type of a value. That of a list is common to its first elements.
-    fn of(value: &[u8]) -> Self {
+    fn new(value: &[u8]) -> Self {
         let mut cursor = Cursor::new(value);
         if !cursor.enter_array() {
-            let (scalar, list) = (Scalar::of(value), false);
+            let (scalar, list) = (Scalar::new(value), false);
             return Self { scalar, list };
         }
         let mut common = None;
@@ -357,7 +357,7 @@ impl Leaf {
             if element == b"null" {
                 continue;
             }
-            let this = Scalar::of(element);
+            let this = Scalar::new(element);
             common = Some(match (common, this) {
                 (None, this) => this,
                 (Some(common), this) if common == this => this,
@@ -373,7 +373,7 @@ impl Leaf {
 }
 
 impl Scalar {
-    fn of(value: &[u8]) -> Self {
+    fn new(value: &[u8]) -> Self {
         match value.first() {
             Some(b't' | b'f') => Self::Boolean,
             Some(b'-' | b'0'..=b'9') => {

@@ -67,7 +67,7 @@ fields!(BundleLine { image = "image", related = "relatedImages" });
 
 impl ImageList {
     /// The images of all these selections.
-    pub fn of<'s>(selections: impl IntoIterator<Item = &'s Selected>) -> Self {
+    pub fn from_selections<'s>(selections: impl IntoIterator<Item = &'s Selected>) -> Self {
         let mut refused = Vec::new();
         let mut images: BTreeMap<(String, String, ImageVersion), Vec<Use>> = BTreeMap::new();
         let packages = selections
@@ -198,7 +198,7 @@ mod tests {
         // The second one has a bundle of the first for another channel.
         let mut again = bundle("a.v2", two);
         again.channels = vec![("edge".into(), Reason::InRange)];
-        ImageList::of([
+        ImageList::from_selections([
             &selected(vec![bundle("a.v1", &one), bundle("a.v2", two)]),
             &selected(vec![again]),
         ])

@@ -90,11 +90,11 @@
 //!     ..EntryBlob::default()
 //! };
 //! let entries = [entry("a.v1", ""), entry("a.v2", "a.v1"), entry("a.v3", "a.v2")];
-//! assert_eq!(Chains::of(&entries).head(), Some(2));
+//! assert_eq!(Chains::new(&entries).head(), Some(2));
 //!
 //! // Two entries that nothing replaces or skips: the channel has no single head.
 //! let entries = [entry("a.v1", ""), entry("a.v2", "a.v1"), entry("a.v3", "a.v1")];
-//! let chains = Chains::of(&entries);
+//! let chains = Chains::new(&entries);
 //! assert_eq!(chains.head(), None);
 //! assert_eq!(chains.survey().heads, [1, 2]);
 //! ```

@@ -30,7 +30,7 @@ pub enum PullSpecError {
     #[error("it is only the digits of a digest; write the repository, '@sha256:' and the digits")]
     OnlyDigits,
     /// A registry that is no host with an optional port, and the remedy.
-    #[error("its registry {0:?} is no host[:port]; {1}")]
+    #[error("its registry {0:?} is not a host[:port]; {1}")]
     Registry(String, String),
     /// A repository with upper-case letters.
     #[error("its repository {0:?} has upper-case letters; write it in lower case")]
@@ -46,11 +46,11 @@ pub enum PullSpecError {
     RepositoryTooLong,
     /// An invalid tag.
     #[error(
-        "{0:?} behind ':' is no tag; write at most {MAX_TAG} letters, digits, '_', '.' and '-'"
+        "{0:?} behind ':' is not a tag; write at most {MAX_TAG} letters, digits, '_', '.' and '-'"
     )]
     Tag(String),
     /// An invalid digest.
-    #[error("{0:?} behind '@' is no digest; write 'sha256:' and 64 hexadecimal digits")]
+    #[error("{0:?} behind '@' is not a digest; write 'sha256:' and 64 hexadecimal digits")]
     Digest(String),
 }
 

@@ -156,7 +156,7 @@ pub(crate) fn read(kind: FileKind, path: &Path, limit: u64) -> Result<Vec<u8>, F
     let failed = |error: io::Error| FileError::new(kind, path, error);
     // Opening a pipe without a writer would block for ever.
     if !metadata(kind, path)?.is_file() {
-        return Err(failed(io::Error::other("it is no regular file")));
+        return Err(failed(io::Error::other("it is not a regular file")));
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::display::clip;
+
 /// A sha256 content digest.
 ///
 /// ```
@@ -105,7 +107,7 @@ impl FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self, DigestError> {
         // Errors carry the text, so it is cut.
-        let shown = || text.chars().take(100).collect::<String>();
+        let shown = || clip(text, 100);
         let hex = text
             .strip_prefix("sha256:")
             .ok_or_else(|| DigestError::Algorithm(shown()))?;

@@ -13,8 +13,8 @@
 //! let platform = Platform::default();
 //! let label = ("org.opencontainers.image.title", "example");
 //! let config = document::image_config(&platform, label, &[Digest::of(b"archive")])?;
-//! let layer = Descriptor::of(OCI_LAYER_GZIP, b"compressed archive");
-//! let manifest = document::image_manifest(&Descriptor::of(OCI_CONFIG, &config), &[layer])?;
+//! let layer = Descriptor::new(OCI_LAYER_GZIP, b"compressed archive");
+//! let manifest = document::image_manifest(&Descriptor::new(OCI_CONFIG, &config), &[layer])?;
 //! assert!(matches!(Manifest::parse(&manifest, None)?, Manifest::Image(_)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -180,15 +180,15 @@ mod tests {
                 r#"{{"created":"1970-01-01T00:00:00Z","architecture":"amd64","os":"linux","config":{{"Labels":{{"com.example":"/folder"}}}},"rootfs":{{"type":"layers","diff_ids":["{a}"]}}}}"#
             )
         );
-        let layer = Descriptor::of(OCI_LAYER_GZIP, b"b");
-        let manifest = image_manifest(&Descriptor::of(OCI_CONFIG, b"a"), &[layer]);
+        let layer = Descriptor::new(OCI_LAYER_GZIP, b"b");
+        let manifest = image_manifest(&Descriptor::new(OCI_CONFIG, b"a"), &[layer]);
         assert_eq!(
             text(manifest),
             format!(
                 r#"{{"schemaVersion":2,"mediaType":"{OCI_MANIFEST}","config":{{"mediaType":"{OCI_CONFIG}","digest":"{a}","size":1}},"layers":[{{"mediaType":"{OCI_LAYER_GZIP}","digest":"{b}","size":1}}]}}"#
             )
         );
-        let manifest = docker_manifest(&Descriptor::of("c", b"a"), &[Descriptor::of("l", b"b")]);
+        let manifest = docker_manifest(&Descriptor::new("c", b"a"), &[Descriptor::new("l", b"b")]);
         assert_eq!(
             text(manifest),
             format!(
@@ -203,7 +203,7 @@ mod tests {
         let a = Digest::of(b"a");
         let annotations = ["z", "m", "a", "q"].map(|key| (key.to_owned(), "x".to_owned()));
         let entry = IndexEntry {
-            descriptor: Descriptor::of(OCI_MANIFEST, b"a"),
+            descriptor: Descriptor::new(OCI_MANIFEST, b"a"),
             platform: Some("linux/arm64/v8".parse().unwrap()),
             annotations: BTreeMap::from(annotations),
         };

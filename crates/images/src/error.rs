@@ -8,6 +8,7 @@ use rustls::AlertDescription;
 
 use crate::config_files::FileError;
 use crate::digest::Digest;
+use crate::display::clip;
 use crate::manifest::ManifestError;
 use crate::policy::PolicyRejection;
 use crate::reference::Reference;
@@ -406,12 +407,12 @@ impl Error {
     }
 
     /// Classifies an error of the HTTP client.
-    pub(crate) fn of_transport(reference: &Reference, url: &Url, error: reqwest::Error) -> Self {
-        Self::of_request(reference, url, None, error)
+    pub(crate) fn from_transport(reference: &Reference, url: &Url, error: reqwest::Error) -> Self {
+        Self::from_request(reference, url, None, error)
     }
 
     /// The error of a proxy that answered 407.
-    pub(crate) fn of_proxy(reference: &Reference, url: &Url, proxy: &Proxy) -> Self {
+    pub(crate) fn from_proxy(reference: &Reference, url: &Url, proxy: &Proxy) -> Self {
         Self::Proxy {
             reference: reference.clone(),
             url: through(url, Some(proxy)),
@@ -420,14 +421,14 @@ impl Error {
     }
 
     /// Classifies an error of the HTTP client in a request, perhaps through a proxy.
-    pub(crate) fn of_request(
+    pub(crate) fn from_request(
         reference: &Reference,
         url: &Url,
         proxy: Option<&Proxy>,
         error: reqwest::Error,
     ) -> Self {
         if let Some(proxy) = proxy.filter(|_| Proxy::wants_login(&error)) {
-            return Self::of_proxy(reference, url, proxy);
+            return Self::from_proxy(reference, url, proxy);
         }
         let is_plain = url.scheme() == "http" && proxy.is_none() && error.is_request();
         let has_secure_proxy = proxy.is_some_and(|proxy| proxy.has_tls);
@@ -485,7 +486,7 @@ pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
         }
         next = cause.source();
     }
-    text.chars().take(MAX_CAUSES).collect()
+    clip(&text, MAX_CAUSES)
 }
 
 /// The meaning of a status: the label, and whether it is temporary.

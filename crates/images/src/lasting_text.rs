@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use crate::display::clip;
 use crate::error::{Error, MAX_CAUSES, causes};
 use crate::reference::Reference;
 
@@ -35,7 +36,7 @@ impl Error {
             } => {
                 let all: Vec<String> = failures.iter().map(Self::lasting_text).collect();
                 let text = format!("{reference}: no location can serve it: {}", all.join("; "));
-                text.chars().take(MAX_CAUSES).collect()
+                clip(&text, MAX_CAUSES)
             }
             _ => causes(self),
         }

@@ -129,7 +129,7 @@
 //!
 //! let folder = tempfile::tempdir()?;
 //! let manifest = b"{}";
-//! let descriptor = Descriptor::of(OCI_MANIFEST, manifest);
+//! let descriptor = Descriptor::new(OCI_MANIFEST, manifest);
 //! let index = document::image_index(&Index {
 //!     entries: vec![IndexEntry {
 //!         descriptor: descriptor.clone(),
@@ -202,6 +202,7 @@
 pub mod config_files;
 pub mod credentials;
 pub mod digest;
+mod display;
 pub mod document;
 pub mod error;
 mod folded_keys;

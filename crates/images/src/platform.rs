@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::display::clip;
+
 /// The longest part of a platform.
 const MAX_PART: usize = 64;
 
@@ -112,7 +114,7 @@ impl FromStr for Platform {
                 };
                 Ok(platform.normalized())
             }
-            _ => Err(PlatformError(text.chars().take(200).collect())),
+            _ => Err(PlatformError(clip(text, 200))),
         }
     }
 }

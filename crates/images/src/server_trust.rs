@@ -24,6 +24,8 @@ use rustls::{
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
+use crate::display::clip;
+
 /// The largest PEM file, in bytes.
 const MAX_FILE: u64 = 8 << 20;
 /// The most names of a certificate that a message lists.
@@ -85,7 +87,7 @@ struct Trusted {
 
 impl Verifier {
     /// Accepts all certificates.
-    pub fn of_any() -> Self {
+    pub fn with_any_certificate() -> Self {
         Self {
             provider: provider(),
             trusted: None,
@@ -96,7 +98,9 @@ impl Verifier {
     ///
     /// # Errors
     /// When one of them is invalid.
-    pub fn of(certificates: Vec<CertificateDer<'static>>) -> Result<Self, rustls::Error> {
+    pub fn with_certificates(
+        certificates: Vec<CertificateDer<'static>>,
+    ) -> Result<Self, rustls::Error> {
         let mut roots = RootCertStore::empty();
         for certificate in &certificates {
             roots.add(certificate.clone())?;
@@ -117,7 +121,7 @@ impl Verifier {
     ///
     /// # Errors
     /// When one of them is invalid, or those of the system cannot be read.
-    pub fn of_system_and(
+    pub fn with_system_and(
         certificates: Vec<CertificateDer<'static>>,
     ) -> Result<Self, rustls::Error> {
         let extra = certificates.iter().cloned();
@@ -328,7 +332,7 @@ fn names(presented: &[String]) -> String {
     let plain = |name: &String| -> String {
         let inner = name.split_once('(').map_or(name.as_str(), |(_, rest)| rest);
         let inner = inner.trim_end_matches(')').trim_matches('"');
-        inner.chars().take(MAX_NAME).collect()
+        clip(inner, MAX_NAME)
     };
     let mut names: Vec<String> = presented.iter().take(MAX_NAMES).map(plain).collect();
     match presented.len() {
@@ -375,7 +379,7 @@ mod tests {
         let own = parameters.self_signed(&key).unwrap().der().clone();
         let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap());
         let name = ServerName::try_from(name.to_owned()).unwrap();
-        let verifier = Verifier::of(vec![own.clone()]).unwrap();
+        let verifier = Verifier::with_certificates(vec![own.clone()]).unwrap();
         let outcome = verifier.verify_server_cert(&own, &[], &name, &[], now);
         outcome.map(drop).map_err(|error| refusal(&error).unwrap())
     }
@@ -419,7 +423,7 @@ mod tests {
         let name = ServerName::try_from("localhost").unwrap();
         let now = UnixTime::now();
         for trusted in [vec![], vec![own(true)]] {
-            let verifier = Verifier::of(trusted).unwrap();
+            let verifier = Verifier::with_certificates(trusted).unwrap();
             for shown in [own(true), own(false)] {
                 let refused = verifier.verify_server_cert(&shown, &[], &name, &[], now);
                 let refused = refusal(&refused.unwrap_err()).unwrap();

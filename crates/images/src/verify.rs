@@ -147,15 +147,15 @@ mod tests {
     #[test]
     fn matching_content_passes() {
         assert_eq!(
-            read(b"abc", &Descriptor::of("", b"abc")),
+            read(b"abc", &Descriptor::new("", b"abc")),
             Ok(b"abc".to_vec())
         );
-        assert_eq!(read(b"", &Descriptor::of("", b"")), Ok(Vec::new()));
+        assert_eq!(read(b"", &Descriptor::new("", b"")), Ok(Vec::new()));
     }
 
     #[test]
     fn other_content_fails() {
-        let promised = Descriptor::of("", b"abc");
+        let promised = Descriptor::new("", b"abc");
         assert!(matches!(
             read(b"abcd", &promised),
             Err(VerifyError::TooLong { .. })
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_first_byte_too_many_fails() {
-        let mut verifier = Verifier::new(&Descriptor::of("", b"abc"));
+        let mut verifier = Verifier::new(&Descriptor::new("", b"abc"));
         verifier.update(b"abc").unwrap();
         assert!(verifier.update(b"d").is_err());
     }

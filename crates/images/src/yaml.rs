@@ -7,6 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use libyaml_safer::{Encoding, EventData, Parser};
 use serde_json::Value;
 
+use crate::display::clip;
+
 /// The deepest nesting.
 const MAX_DEPTH: usize = 32;
 /// The most values of one file.
@@ -217,7 +219,7 @@ impl Open {
                 return Err(format!("line {}: a key is not a string", node.line));
             };
             if members.contains_key(&key) {
-                let shown: String = key.chars().take(MAX_SHOWN).collect();
+                let shown = clip(&key, MAX_SHOWN);
                 return Err(format!("line {}: the key {shown:?} is repeated", node.line));
             }
             *next = Some((key, node.line));

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use crate::answers::drawing::matrix::{BundleRow, Cell, Column, Matrix, Row};
 use crate::answers::drawing::{COLUMN, ROW, Subject, strokes};
 use crate::answers::xml::escaped;
+use fbc::text::display::fit;
 
 /// The margin.
 const MARGIN: usize = 24;
@@ -112,7 +113,7 @@ pub fn svg(subject: Subject<'_>, matrix: &Matrix<'_>) -> String {
          <title>Upgrade graph of {name}</title>\n<style>{STYLE}</style>\n\
          <rect class=\"page\" width=\"{width}\" height=\"{height}\"/>\n\
          <text class=\"title\" x=\"{MARGIN}\" y=\"{TITLE}\">{name}{mark}</text>\n",
-        name = escaped(&cut(subject.package, LABEL)),
+        name = escaped(&fit(subject.package, LABEL)),
     );
     for (at, column) in matrix.columns.iter().enumerate() {
         let (x, y) = (left + at * COLUMN + COLUMN / 2 + 4, top - 8);
@@ -120,7 +121,7 @@ pub fn svg(subject: Subject<'_>, matrix: &Matrix<'_>) -> String {
         let _ = writeln!(
             out,
             "<text{class} transform=\"translate({x} {y}) rotate(-90)\">{}</text>",
-            escaped(&cut(&column.title(), LABEL))
+            escaped(&fit(&column.title(), LABEL))
         );
     }
     for at in (0..matrix.rows.len()).step_by(2) {
@@ -146,13 +147,13 @@ pub fn svg(subject: Subject<'_>, matrix: &Matrix<'_>) -> String {
             out,
             "<text{class} x=\"{}\" y=\"{y}\">{}</text>",
             MARGIN + 6,
-            escaped(&cut(&label(row), LABEL))
+            escaped(&fit(&label(row), LABEL))
         );
         if !remark.is_empty() {
             let _ = writeln!(
                 out,
                 "<text class=\"remark\" x=\"{right}\" y=\"{y}\">{}</text>",
-                escaped(&cut(remark, REMARK))
+                escaped(&fit(remark, REMARK))
             );
         }
     }
@@ -251,13 +252,6 @@ fn dot(
 /// The number of characters of a text that are shown.
 fn signs(text: &str, most: usize) -> usize {
     text.chars().take(most + 1).count().min(most)
-}
-
-fn cut(text: &str, most: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(most) {
-        None => Cow::Borrowed(text),
-        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
-    }
 }
 
 #[cfg(test)]

@@ -256,7 +256,7 @@ mod tests {
         // The second one has a bundle of the first for another channel.
         let mut again = bundle("a.v2", two);
         again.channels = vec![("edge".into(), Reason::InRange)];
-        ImageList::of([
+        ImageList::from_selections([
             &selected(vec![bundle("a.v1", &one), bundle("a.v2", two)]),
             &selected(vec![again]),
         ])

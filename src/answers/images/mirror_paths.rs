@@ -15,14 +15,14 @@ use fbc::image_list::{Image, ImageList, ImageVersion};
 pub enum FormError {
     /// No such form.
     #[error(
-        "{0:?} is no form of a list; there are list, json, yaml, jsonl, mapping, skopeo and image-set"
+        "{0:?} is not a format; the formats are list, json, yaml, jsonl, mapping, skopeo and image-set"
     )]
     Unknown(String),
     /// A mapping without a destination.
-    #[error("a mapping needs to know where to; name the registry, such as mirror.example.com:5000")]
+    #[error("a mapping needs a target registry (`to`), such as mirror.example.com:5000")]
     NoDestination,
     /// A destination that is not a registry.
-    #[error("{text:?} is no registry to map to; {remedy}")]
+    #[error("{text:?} is not a registry to map to; {remedy}")]
     Destination {
         /// Its beginning.
         text: String,

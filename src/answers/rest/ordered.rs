@@ -255,7 +255,7 @@ pub(super) fn quarantined<'a>(blobs: &'a Blobs, names: &'a [String]) -> Vec<Orde
         package.channels.push(OrderedChannel::new(
             &blob.name,
             entries.collect(),
-            Chains::of(&blob.entries).head(),
+            Chains::new(&blob.entries).head(),
             reason(name, "olm.channel", &blob.name),
             blobs,
         ));

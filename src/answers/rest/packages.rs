@@ -110,7 +110,7 @@ fn put_package<E: From<EncodeError>>(
     out: &mut ChunkWriter<'_, E>,
 ) -> Result<(PackageAnswers, SearchRow), E> {
     let blobs = &source.catalog.blobs;
-    let view = PackageView::of((source.lines)(package.meta));
+    let view = PackageView::new((source.lines)(package.meta));
     let default = package
         .channels
         .iter()
@@ -188,7 +188,7 @@ fn presentation(source: &AnswerInput<'_>, bundle: usize) -> Presentation {
         _ => None,
     };
     let meta = source.catalog.blobs.bundles[bundle].meta;
-    Presentation::of_bundle((source.lines)(meta), csv)
+    Presentation::from_bundle((source.lines)(meta), csv)
 }
 
 /// The kinds that heads provide, each also split into its words.

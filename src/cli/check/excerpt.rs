@@ -21,7 +21,7 @@ pub(super) struct Excerpt {
 impl Excerpt {
     /// The part of `line` around a column, from 1, or its beginning. `None` for an
     /// empty line.
-    pub(super) fn of(line: &[u8], column: Option<u32>) -> Option<Self> {
+    pub(super) fn new(line: &[u8], column: Option<u32>) -> Option<Self> {
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end();
         if line.is_empty() {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     fn excerpt(line: &str, column: Option<u32>) -> (String, Option<usize>) {
-        let Excerpt { text, caret } = Excerpt::of(line.as_bytes(), column).unwrap();
+        let Excerpt { text, caret } = Excerpt::new(line.as_bytes(), column).unwrap();
         (text, caret)
     }
 
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(excerpt("schema: x\r", None), ("schema: x".into(), None));
         let long = "é".repeat(WIDTH + 1);
         assert_eq!(excerpt(&long, None).0, format!("{}…", "é".repeat(WIDTH)));
-        assert_eq!(Excerpt::of(b" \r", Some(1)), None);
+        assert_eq!(Excerpt::new(b" \r", Some(1)), None);
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn print_problem(
             position.document
         )?;
         let line = lines.get(&(position.file.as_str(), position.line));
-        if let Some(excerpt) = line.and_then(|line| Excerpt::of(line, position.column)) {
+        if let Some(excerpt) = line.and_then(|line| Excerpt::new(line, position.column)) {
             writeln!(out, "{gutter} {frame}|{plain}")?;
             writeln!(out, "{frame}{number} |{plain} {}", excerpt.text)?;
             write!(out, "{gutter} {frame}|{plain}")?;

@@ -79,7 +79,7 @@ impl ConfiguredCatalog {
             return load(self.all.find(&self.name)?, options).await;
         }
         let selected = self.all.select(&self.name, options).await?;
-        Ok(Loaded::of_selected(&selected, &options.limits)?)
+        Ok(Loaded::from_selection(&selected, &options.limits)?)
     }
 }
 
@@ -125,7 +125,7 @@ impl Configured {
                 Source::Curated(curation) => {
                     let selected = Box::pin(self.curate(curation, options)).await?;
                     note_all(&selected);
-                    Loaded::of_selected(&selected, &options.limits)?
+                    Loaded::from_selection(&selected, &options.limits)?
                         .selection_input(name.as_str())?
                 }
                 _ => self.material(origin, options).await?,

@@ -85,7 +85,7 @@ impl Input {
             Self::Configured(catalog) => catalog.load(&options.load).await,
             Self::Curated(path) => {
                 let selected = selected(path, &options.load).await?;
-                Ok(Loaded::of_selected(&selected, limits)?)
+                Ok(Loaded::from_selection(&selected, limits)?)
             }
             Self::Server(url) => {
                 let mut spool = Spool::new(url.all(), limits)?;
@@ -95,7 +95,7 @@ impl Input {
             Self::Stdin => {
                 let mut spool = Spool::new(STDIN, limits)?;
                 if io::copy(&mut io::stdin().lock(), &mut spool)? == 0 {
-                    return Err(anyhow!("there is nothing in it"));
+                    return Err(anyhow!("it is empty"));
                 }
                 Ok(spool.finish()?)
             }
@@ -186,7 +186,7 @@ async fn selected(path: &Path, options: &LoadOptions) -> anyhow::Result<Selected
 /// The images of selections. Prints the notes for their authors.
 pub(crate) fn image_list(selected: &[Selected]) -> ImageList {
     selected.iter().for_each(note_all);
-    let list = ImageList::of(selected);
+    let list = ImageList::from_selections(selected);
     for refused in &list.refused {
         output::note(&format!("almanac: left out: {refused}"));
     }

@@ -55,13 +55,13 @@ pub(crate) enum InputError {
     /// Nothing that this text could mean exists: the text, why it is no image
     /// reference, and similar paths.
     #[error(
-        "{0:?} is no source: there is no folder or file of that name; {1}; a catalog of a running \
+        "{0:?} is not a source: there is no folder or file of that name; {1}; a catalog of a running \
          almanac is http://HOST:PORT/catalogs/NAME, and standard input is -{2}"
     )]
     Unknown(String, String, String),
     /// Nothing but the name of a catalog, with similar paths.
     #[error(
-        "\"{0}\" is no source: there is no folder or file of that name; if it is a catalog of a \
+        "\"{0}\" is not a source: there is no folder or file of that name; if it is a catalog of a \
          running almanac, write http://localhost:8080/catalogs/{0} (with HOST:PORT of its HTTP port); \
          if it is one of a configuration file, add --config FILE{1}"
     )]
@@ -70,9 +70,11 @@ pub(crate) enum InputError {
     #[error("{0:?} gives a catalog a name, which only serve and manifests take: write {1}")]
     Named(String, String),
     /// A misspelt prefix: the whole, and the proposal.
-    #[error("{0:?} is no source; did you mean {1:?}?")]
+    #[error("{0:?} is not a source; did you mean {1:?}?")]
     Prefix(String, String),
-    #[error("{0:?} is no image reference, but there is a file or folder of that name: write ./{0}")]
+    #[error(
+        "{0:?} is not an image reference, but there is a file or folder of that name: write ./{0}"
+    )]
     Path(String),
     #[error("{path} is an OCI layout: write oci:{path}", path = .0.display())]
     Layout(PathBuf),
@@ -203,10 +205,20 @@ fn archive(path: &Path) -> Option<Source> {
 fn unknown(text: String, why: &str) -> InputError {
     if let Some((name, source)) = text.split_once('=')
         && name.parse::<CatalogName>().is_ok()
-        && source.parse::<Input>().is_ok()
     {
-        let source = source.to_owned();
-        return InputError::Named(text, source);
+        match Input::found(source) {
+            Ok(_) => {
+                let source = source.to_owned();
+                return InputError::Named(text, source);
+            }
+            Err(InputError::Path(path)) => {
+                let source = format!("./{path}");
+                return InputError::Named(text, source);
+            }
+            // Such as docker://, which is to be dropped.
+            Err(error @ InputError::Source(SourceError::Scheme(..))) => return error,
+            Err(_) => {}
+        }
     }
     if let Some((prefix, rest)) = text.split_once(':')
         && let Some(known) = suggest::similar(prefix, PREFIXES).first()
@@ -312,7 +324,7 @@ mod tests {
         }
         let error = Input::found("deploy/catlog").unwrap_err().to_string();
         assert!(
-            error.starts_with("\"deploy/catlog\" is no source"),
+            error.starts_with("\"deploy/catlog\" is not a source"),
             "{error}"
         );
         assert!(
@@ -335,13 +347,22 @@ mod tests {
                 "did you mean \"http://a/catalogs/b\"?",
             ),
             ("community=file:deploy/catalog", "write file:deploy/catalog"),
+            ("community=deploy/catalog", "write ./deploy/catalog"),
+            (
+                "docker://quay.io/a/b",
+                "drop docker:// and write quay.io/a/b",
+            ),
+            (
+                "community=docker://quay.io/a/b",
+                "drop docker:// and write quay.io/a/b",
+            ),
             ("community", "http://localhost:8080/catalogs/community"),
             ("community", "add --config FILE"),
             ("no/where", "there is no folder or file of that name"),
         ] {
             let error = Input::found(text).unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");
-            assert!(error.matches(" is no source").count() < 2, "{error}");
+            assert!(error.matches(" is not a source").count() < 2, "{error}");
         }
     }
 

@@ -67,7 +67,7 @@ pub(super) struct InputArguments {
 pub(super) struct SourceArguments {
     /// The configuration file of `serve`: SOURCE is the name of a catalog in it
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
 
     /// The version of Kubernetes, for an image with `{kube_major_version}`,
     /// `{kube_minor_version}` or `{kube_patch_version}` in its reference
@@ -144,7 +144,7 @@ impl PairArguments {
         ];
         if inputs.iter().all(|input| matches!(input, Input::Stdin)) {
             return Err(Failure::usage(anyhow!(
-                "only one of both can be standard input"
+                "only one of the two catalogs can be standard input"
             )));
         }
         let options = self.reading.open_for(&inputs, environment)?;
@@ -236,8 +236,8 @@ impl SourceArguments {
         if let Some(file) = &self.config {
             let name = text.parse().map_err(|_| {
                 Failure::usage(anyhow!(
-                    "--config is for the name of a configured catalog, and {text:?} is none; \
-                     leave out one of both"
+                    "with --config, SOURCE is the name of a configured catalog, and {text:?} is \
+                     not a name; leave out --config, or name a catalog"
                 ))
             })?;
             return configured(name, file);
@@ -429,7 +429,7 @@ pub(super) fn note_quarantined<'a>(names: impl Iterator<Item = &'a str>) {
     let names = names.collect::<Vec<_>>().join(", ");
     if !names.is_empty() {
         output::note(&format!(
-            "almanac: packages with errors: {names} (`almanac check` tells more)"
+            "almanac: packages with errors: {names} (`almanac check` lists the errors)"
         ));
     }
 }

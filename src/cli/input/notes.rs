@@ -15,7 +15,7 @@ pub(super) fn note_errors(catalog: &Catalog) {
     let names: Vec<&str> = catalog.quarantined.iter().map(String::as_str).collect();
     if !names.is_empty() {
         output::note(&format!(
-            "almanac: {}: packages with errors: {} (`almanac check` tells more)",
+            "almanac: {}: packages with errors: {} (`almanac check` lists the errors)",
             Shown(&catalog.name),
             names.join(", ")
         ));

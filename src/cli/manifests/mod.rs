@@ -171,7 +171,7 @@ impl Arguments {
             }
         }
         if manifests.is_empty() {
-            output::note("almanac: there is nothing of the kinds that were asked for");
+            output::note("almanac: no manifest has the requested kinds");
         }
         self.output.print(&manifests)
     }
@@ -240,7 +240,7 @@ impl Arguments {
         for word in std::mem::take(&mut self.catalogs) {
             let name = word.parse().map_err(|_| {
                 Failure::usage(anyhow!(
-                    "{word:?} is no name of a catalog: with --config, name catalogs of the file, or \
+                    "{word:?} is not the name of a catalog: with --config, name catalogs of the file, or \
                      leave out --config to name sources"
                 ))
             })?;
@@ -314,14 +314,16 @@ impl Arguments {
         let namespace = self.namespace.parse::<CatalogName>();
         if !namespace.as_ref().is_ok_and(is_label) {
             return Err(Failure::usage(anyhow!(
-                "--namespace: {:?} is no namespace: it takes at most 63 lower-case letters, digits \
+                "--namespace: {:?} is not a namespace: it takes at most 63 lower-case letters, digits \
                  and '-'",
                 self.namespace
             )));
         }
         self.mirror_name.parse::<CatalogName>().map_err(|_| {
             let name = &self.mirror_name;
-            Failure::usage(anyhow!("--mirror-name: {name:?} is no name of Kubernetes"))
+            Failure::usage(anyhow!(
+                "--mirror-name: {name:?} is not a valid Kubernetes name"
+            ))
         })?;
         Ok(())
     }
@@ -339,7 +341,7 @@ impl Arguments {
                 )),
                 error => Failure::usage(error),
             })?;
-            let ports = Ports::of(&config);
+            let ports = Ports::new(&config);
             let configured = Rc::new(Configured::new(config));
             let catalogs = configured.catalogs().iter();
             let named = catalogs

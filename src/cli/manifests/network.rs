@@ -36,7 +36,7 @@ impl Default for Ports {
 
 impl Ports {
     /// Those of a configuration.
-    pub(super) fn of(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         let cluster = config.kubernetes.as_ref();
         let webhook = cluster.and_then(|one| one.webhook);
         let owns = cluster.map(|one| one.settings.cluster_catalogs);

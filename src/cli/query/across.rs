@@ -12,17 +12,17 @@ use crate::cli::{Failure, block_on};
 use fbc::text::suggest;
 
 const CATALOGS: &[Column] = &[
-    ("NAME", |item| text(item, "name")),
-    ("STATE", |item| text(item, "state")),
-    ("PACKAGES", |item| count(item, "packages")),
-    ("BUNDLES", |item| count(item, "bundles")),
-    ("MODIFIED", |item| revision(item, "modified")),
-    ("DIGEST", |item| revision(item, "digest")),
+    Column::new("NAME", |item| text(item, "name")),
+    Column::new("STATE", |item| text(item, "state")),
+    Column::new("PACKAGES", |item| count(item, "packages")),
+    Column::new("BUNDLES", |item| count(item, "bundles")),
+    Column::new("MODIFIED", |item| revision(item, "modified")),
+    Column::new("DIGEST", |item| revision(item, "digest")),
 ];
 
 /// Prints the catalogs of a server.
 pub(crate) fn catalogs(respondent: &Respondent, format: Format) -> Result<ExitCode, Failure> {
-    let mut found = block_on(respondent.list(&Question::of_catalogs()))??;
+    let mut found = block_on(respondent.list(&Question::catalogs()))??;
     if found.items.is_empty()
         && let Respondent::Server { settings, .. } = respondent
         && settings.token.is_none()
@@ -51,16 +51,16 @@ pub(crate) fn catalogs(respondent: &Respondent, format: Format) -> Result<ExitCo
 }
 
 const PACKAGES: &[Column] = &[
-    ("NAME", |item| text(item, "name")),
-    ("DISPLAY NAME", |item| text(item, "displayName")),
-    ("DEFAULT CHANNEL", |item| text(item, "defaultChannel")),
-    ("HEAD", |item| text(item, "head")),
+    Column::new("NAME", |item| text(item, "name")),
+    Column::new("DISPLAY NAME", |item| text(item, "displayName")),
+    Column::new("DEFAULT CHANNEL", |item| text(item, "defaultChannel")),
+    Column::new("HEAD", |item| text(item, "head")),
 ];
 
 const CHANNELS: &[Column] = &[
-    ("PACKAGE", |item| text(item, "package")),
-    ("CHANNEL", |item| text(item, "name")),
-    ("HEAD", |item| text(item, "head")),
+    Column::new("PACKAGE", |item| text(item, "package")),
+    Column::new("CHANNEL", |item| text(item, "name")),
+    Column::new("HEAD", |item| text(item, "head")),
 ];
 
 /// Prints a package of all catalogs of a server.
@@ -69,7 +69,7 @@ pub(crate) fn packages(
     package: &str,
     format: Format,
 ) -> Result<ExitCode, Failure> {
-    let found = block_on(respondent.list(&Question::of_package(package)))??;
+    let found = block_on(respondent.list(&Question::package(package)))??;
     respondent.print(format, &found.items, PACKAGES, "name")
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn channels(
     package: &str,
     format: Format,
 ) -> Result<ExitCode, Failure> {
-    let found = block_on(respondent.list(&Question::of_package(package)))??;
+    let found = block_on(respondent.list(&Question::package(package)))??;
     let mut channels = Vec::new();
     for item in &found.items {
         let of_package = item.get("channels").and_then(Value::as_array);

@@ -106,6 +106,6 @@ fn refused(source: &str, error: anyhow::Error) -> Failure {
         output::note(&problem.to_string());
     }
     Failure::unreadable(anyhow!(
-        "{source} cannot be served; `almanac check` tells why"
+        "{source} cannot be served; `almanac check` shows why"
     ))
 }

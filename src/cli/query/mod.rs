@@ -10,6 +10,7 @@ pub(super) mod providers;
 pub(super) mod search;
 pub(super) mod updates;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
@@ -20,7 +21,7 @@ use crate::cli::format::{Column, Format};
 use crate::cli::input::{Input, InputArguments, ReadingArguments, SourceArguments};
 use crate::cli::output::Shown;
 use crate::cli::{Failure, output};
-use crate::config::Environment;
+use crate::config::{Environment, Settings};
 use crate::fetch::{self, ServerUrl};
 use crate::name::CatalogName;
 use local::Local;
@@ -117,6 +118,18 @@ impl QueryArguments {
         self
     }
 
+    /// The same arguments with the server of the configuration: the HTTP port of the
+    /// almanac on this machine.
+    pub(super) fn with_configured_server(self, environment: &Environment) -> Result<Self, Failure> {
+        let file = self.source.config.as_deref();
+        let settings = Settings::gather(Settings::default(), file, environment);
+        let settings = settings.map_err(Failure::usage)?;
+        let is_secure = settings.http_tls.certificate.is_some();
+        let scheme = if is_secure { "https" } else { "http" };
+        let address = local_host(settings.http_address());
+        Ok(self.with_server(format!("{scheme}://{address}")))
+    }
+
     /// Starts the log, and reads the source if there is one.
     pub(super) fn open(
         self,
@@ -165,12 +178,12 @@ impl Question {
     }
 
     /// The catalogs of a server.
-    fn of_catalogs() -> Self {
+    fn catalogs() -> Self {
         Self::new("/catalogs")
     }
 
     /// A package in all catalogs of a server.
-    fn of_package(name: &str) -> Self {
+    fn package(name: &str) -> Self {
         Self::new(format!("/api/v1/packages/{}", percent_encoded(name)))
     }
 
@@ -198,7 +211,7 @@ impl Respondent {
         columns: &[Column],
         name: &str,
     ) -> Result<ExitCode, Failure> {
-        const CATALOG: Column = ("CATALOG", |item| text(item, "catalog"));
+        const CATALOG: Column = Column::new("CATALOG", |item| text(item, "catalog"));
         let catalog = self.is_across().then_some(CATALOG).into_iter();
         let columns: Vec<Column> = catalog.chain(columns.iter().copied()).collect();
         format.print_objects(items, &items, &columns, name)
@@ -245,7 +258,17 @@ impl Respondent {
                 return Ok(answered);
             }
         }
-        Err(Failure::run(anyhow!("the list does not end")))
+        Err(Failure::run(anyhow!("the list of the server does not end")))
+    }
+}
+
+/// The host and port of a listener, for clients on the same machine. A certificate has a
+/// name rather than an address.
+fn local_host(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        format!("localhost:{}", address.port())
+    } else {
+        address.to_string()
     }
 }
 

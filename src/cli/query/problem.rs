@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::cli::Failure;
 use crate::cli::output::Shown;
+use fbc::text::display::clip;
 
 /// The beginning of the types of almanac's problems.
 const PROBLEMS: &str = "urn:almanac:problem:";
@@ -44,7 +45,7 @@ pub(super) fn answered(
         ))),
         _ => {
             let text = String::from_utf8_lossy(body);
-            let text: String = text.trim().chars().take(MAX_SHOWN).collect();
+            let text = clip(text.trim(), MAX_SHOWN);
             let text = match text.get(..1) {
                 Some("<") => "a web page".to_owned(),
                 _ => text,

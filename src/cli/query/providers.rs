@@ -104,7 +104,7 @@ impl Arguments {
 }
 
 const PACKAGES: &[Column] = &[
-    ("PACKAGE", |item| {
+    Column::new("PACKAGE", |item| {
         let errors = if flag(item, "quarantined") {
             " (has errors)"
         } else {
@@ -112,30 +112,30 @@ const PACKAGES: &[Column] = &[
         };
         format!("{}{errors}", text(item, "package"))
     }),
-    ("CHANNELS", |item| {
+    Column::new("CHANNELS", |item| {
         let channels: Vec<String> = list(item, "channels").map(channel).collect();
         channels.join(", ")
     }),
-    ("ENTRIES", |item| {
+    Column::new("ENTRIES", |item| {
         let entries = item.get("entries").and_then(Value::as_u64);
         entries.unwrap_or(0).to_string()
     }),
-    ("APIS", |item| {
+    Column::new("APIS", |item| {
         let apis: Vec<String> = list(item, "apis").map(api).collect();
         apis.join(", ")
     }),
 ];
 
 const ENTRIES: &[Column] = &[
-    ("PACKAGE", |item| text(item, "package")),
-    ("CHANNEL", |item| text(item, "channel")),
-    ("BUNDLE", |item| text(item, "bundle")),
-    ("VERSION", |item| text(item, "version")),
-    ("HEAD", |item| {
+    Column::new("PACKAGE", |item| text(item, "package")),
+    Column::new("CHANNEL", |item| text(item, "channel")),
+    Column::new("BUNDLE", |item| text(item, "bundle")),
+    Column::new("VERSION", |item| text(item, "version")),
+    Column::new("HEAD", |item| {
         let head = if flag(item, "head") { "yes" } else { "" };
         head.to_owned()
     }),
-    ("API", |item| item.get("api").map(api).unwrap_or_default()),
+    Column::new("API", |item| item.get("api").map(api).unwrap_or_default()),
 ];
 
 /// A channel with the version of the entry nearest to its head, and what else is

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use crate::cli::format::{Column, Format};
 use crate::cli::help::help_of_reading;
-use crate::cli::output::shortened;
 use crate::cli::query::{QueryArguments, Question, flag, one_word, text};
 use crate::cli::{Failure, block_on};
 use crate::config::Environment;
+use fbc::text::display::fit;
 
 /// The longest summary in a table, in characters.
 const SUMMARY: usize = 60;
@@ -49,15 +49,15 @@ const EXAMPLES: &str = help_of_reading!(
 );
 
 const COLUMNS: &[Column] = &[
-    ("NAME", |item| text(item, "name")),
-    ("VERSION", |item| text(item, "version")),
-    ("DEFAULT CHANNEL", |item| text(item, "defaultChannel")),
-    ("DISPLAY NAME", |item| text(item, "displayName")),
-    ("SUMMARY", |item| {
+    Column::new("NAME", |item| text(item, "name")),
+    Column::new("VERSION", |item| text(item, "version")),
+    Column::new("DEFAULT CHANNEL", |item| text(item, "defaultChannel")),
+    Column::new("DISPLAY NAME", |item| text(item, "displayName")),
+    Column::new("SUMMARY", |item| {
         if flag(item, "quarantined") {
             return "(has errors)".to_owned();
         }
-        shortened(&text(item, "summary"), SUMMARY)
+        fit(&text(item, "summary"), SUMMARY)
     }),
 ];
 

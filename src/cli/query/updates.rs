@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cli::format::{self, Format};
 use crate::cli::help::help_of_reading;
-use crate::cli::output::{Look, Shown};
+use crate::cli::output::{Lines, Look, Shown};
 use crate::cli::query::{QueryArguments, Question, Respondent, flag, one_word, text};
 use crate::cli::{Failure, block_on, output};
 use crate::config::Environment;
@@ -112,7 +112,7 @@ impl Respondent {
         if !self.is_across() {
             return Ok(());
         }
-        let with = self.list(&Question::of_package(package)).await?;
+        let with = self.list(&Question::package(package)).await?;
         let names: Vec<String> = with
             .items
             .iter()
@@ -132,7 +132,8 @@ impl Respondent {
 fn print(answer: &Value, format: Format) -> Result<ExitCode, Failure> {
     let candidates = members(answer, "candidates");
     output::print(|out| match format {
-        Format::Table => write(answer, Look::of_output(), out),
+        Format::Table => write(answer, Look::from_terminal(), out),
+        Format::Wide => write(answer, Look::from_terminal().uncut(), out),
         Format::Json => output::json(answer, out),
         Format::Yaml => format::yaml_of(answer, out),
         Format::Jsonl => {
@@ -211,7 +212,7 @@ fn table<const N: usize>(
 ) -> io::Result<()> {
     let titles = std::iter::once(titles.map(String::from));
     let rows = titles.chain(rows).map(|row| row.map(Into::into).to_vec());
-    output::table(rows, false, look, out)
+    output::table(rows, Lines::Trimmed, look, out)
 }
 
 fn members<'a>(object: &'a Value, key: &str) -> &'a [Value] {

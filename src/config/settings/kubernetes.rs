@@ -22,7 +22,7 @@ pub struct KubernetesSettings {
     #[arg(skip)]
     pub selector: Option<Selector>,
 
-    /// The kubeconfig for the settings in \[kubernetes\]
+    /// The kubeconfig for the settings in `[kubernetes]`
     /// [default: KUBECONFIG, else the service account of the pod]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,

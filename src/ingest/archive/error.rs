@@ -22,7 +22,7 @@ pub enum ArchiveError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Nothing is stored.
-    #[error("{} holds no catalog; name the folder of the almanac that follows some with --data-dir", path.display())]
+    #[error("{} has no catalog; name the folder of the almanac that follows some with --data-dir", path.display())]
     NoStore {
         /// The data folder.
         path: PathBuf,
@@ -92,7 +92,7 @@ pub enum ArchiveError {
     /// None of the configured catalogs is stored.
     #[error(
         "nothing is stored of the catalogs of the configuration, only of others: {known}; \
-         name those that are meant with --catalog"
+         choose catalogs with --catalog"
     )]
     NoneConfigured {
         /// The known ones.
@@ -123,7 +123,7 @@ pub enum ArchiveError {
     /// A catalog without an image.
     #[error(
         "the image of the catalog {catalog} is not made yet: an almanac that serves it, and is not \
-         offline, makes it a moment after it has read the catalog; its status tells why not. Until \
+         offline, makes it a moment after it has read the catalog; its status shows why not. Until \
          then name the other catalogs with --catalog"
     )]
     NoImage {
@@ -139,7 +139,7 @@ pub enum ArchiveError {
         catalog: CatalogName,
     },
     /// A file that `export` did not write.
-    #[error("{} is no archive of almanac: {problem}", path.display())]
+    #[error("{} is not an archive of almanac: {problem}", path.display())]
     NoArchive {
         /// The file.
         path: PathBuf,

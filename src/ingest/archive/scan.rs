@@ -14,6 +14,7 @@ use crate::ingest::archive::progress::Progress;
 use crate::store::DiskError;
 use ::images::digest::{Digest, Hasher};
 use ::images::document;
+use fbc::text::display::clip;
 
 /// How much of an archive is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub(super) fn scan(
         let mut entry = entry.map_err(broken)?;
         let is_file = entry.header().entry_type().is_file();
         if !is_file && marker.is_some() {
-            return Err(no_archive(path, "it has something else than files".into()));
+            return Err(no_archive(path, "it has entries that are not files".into()));
         }
         let name = name_of(&entry);
         let size = entry.size();
@@ -86,7 +87,7 @@ pub(super) fn scan(
         }
         let digest = name.strip_prefix(BLOBS).and_then(digest_named);
         let digest = digest.ok_or_else(|| {
-            let shown: String = name.chars().take(200).collect();
+            let shown = clip(&name, 200);
             no_archive(path, format!("it has an unknown file {shown:?}"))
         })?;
         let wanted = digest == known.metadata;
@@ -142,7 +143,7 @@ fn read_marker(bytes: &[u8], path: &Path) -> Result<Marker, ArchiveError> {
         return Err(ArchiveError::Newer {
             path: path.to_owned(),
             format: any.format,
-            version: any.version.chars().take(100).collect(),
+            version: clip(&any.version, 100),
         });
     }
     serde_json::from_slice(bytes).map_err(broken)
@@ -172,7 +173,7 @@ fn check_kind(path: &Path) -> Result<(), ArchiveError> {
         return Err(no_archive(path, "it is empty".into()));
     }
     if block.get(MAGIC) != Some(b"ustar") {
-        let problem = "it is no tar, or cut or damaged at its beginning";
+        let problem = "it is not a tar, or cut or damaged at its beginning";
         return Err(no_archive(path, problem.into()));
     }
     Ok(())

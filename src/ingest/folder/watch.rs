@@ -120,7 +120,7 @@ impl Watch {
         let (sender, means) = (self.sender.clone(), self.means);
         let is_comparing = self.comparison.is_some();
         let renewed = blocking(move || {
-            (means.watcher)(&sender, &WatchedPaths::of(&path)).map_err(|error| {
+            (means.watcher)(&sender, &WatchedPaths::new(&path)).map_err(|error| {
                 let first = (!is_comparing).then(|| FolderState::at(&path, &rules).ok());
                 (error, first)
             })

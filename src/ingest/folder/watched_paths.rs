@@ -23,7 +23,7 @@ pub(crate) struct WatchedPaths {
 
 impl WatchedPaths {
     /// The paths to watch for a file or folder.
-    pub(crate) fn of(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path) -> Self {
         let mut watched = Self::default();
         let (links, routes) = links(path);
         watched.names.extend(links);
@@ -141,7 +141,7 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         fs::create_dir(root.join("there")).unwrap();
         symlink("there/not/yet", root.join("link")).unwrap();
-        let names = |path: &str| Vec::from_iter(WatchedPaths::of(&root.join(path)).names);
+        let names = |path: &str| Vec::from_iter(WatchedPaths::new(&root.join(path)).names);
         assert_eq!(names("there/a/b/c"), [root.join("there/a")]);
         let wanted = [root.join("link"), root.join("there/not")];
         assert_eq!(names("link/a"), wanted);

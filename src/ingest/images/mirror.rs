@@ -185,7 +185,7 @@ impl Walk<'_> {
             digest,
             media_type: media_type(&manifest, &bytes),
             size: bytes.len() as u64,
-            referrer: Attachment::of(&bytes).map(|attachment| Referrer {
+            referrer: Attachment::from_manifest(&bytes).map(|attachment| Referrer {
                 subject: attachment.subject,
                 artifact_type: attachment.artifact_type,
                 annotations: attachment.annotations,

@@ -86,7 +86,7 @@ pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Pub
         });
         let imported = snapshot.revision().clone();
         publisher.publish(snapshot);
-        tell_import(context, &imported).await;
+        notify_import(context, &imported).await;
         Ok::<(), StoreError>(())
     };
     if let Err(error) = restored.await {
@@ -100,8 +100,8 @@ pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Pub
     }
 }
 
-/// Tells webhooks of a revision that an import has brought: the command sent no events.
-async fn tell_import(context: &PassContext, revision: &Revision) {
+/// Notifies webhooks of a revision that an import has brought: the command sent no events.
+async fn notify_import(context: &PassContext, revision: &Revision) {
     match context.store.claim_import(revision.id).await {
         Ok(false) => {}
         Ok(true) => {
@@ -110,7 +110,9 @@ async fn tell_import(context: &PassContext, revision: &Revision) {
             let event = events::publication(revision, entry.as_ref());
             context.webhooks.send(event);
         }
-        Err(error) => tracing::warn!(%error, "webhooks are told of the import at the next start"),
+        Err(error) => {
+            tracing::warn!(%error, "webhooks are notified of the import at the next start");
+        }
     }
 }
 

@@ -108,10 +108,10 @@ pub(crate) fn write_revision(
 ) -> Result<Written, PassError> {
     let mut known = None;
     let (draft, files) = match content.into() {
-        Content::Files(files) => (RevisionDraft::of(store, &files)?, Some(files)),
+        Content::Files(files) => (RevisionDraft::from_files(store, &files)?, Some(files)),
         Content::Lines(files, problems) => {
             known = Some(problems);
-            (RevisionDraft::of(store, &files)?, Some(files))
+            (RevisionDraft::from_files(store, &files)?, Some(files))
         }
         Content::Draft(draft) => (*draft, None),
     };

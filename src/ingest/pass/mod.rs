@@ -442,10 +442,10 @@ fn read_folder(
             };
             (path, file)
         });
-        let files = ReadFiles::of(read, began);
+        let files = ReadFiles::new(read, began);
         return Ok(FolderContent::Read(digest, Box::new(draft), files));
     }
-    let copied = FolderCopy::of(root, rules, &store.temporary());
+    let copied = FolderCopy::new(root, rules, &store.temporary());
     let copy = copied.map_err(PassError::at(Stage::Unpack))?;
     Ok(FolderContent::Copied(copy, known.map(Arc::new)))
 }

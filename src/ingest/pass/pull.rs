@@ -68,7 +68,7 @@ impl Pulled {
                 error.cause,
                 Cause::Files(FilesError::Legacy { .. } | FilesError::Limit { .. })
             );
-            error.reason() != "io" && !error.is_local() && !of_database
+            !error.is_io() && !error.is_local() && !of_database
         });
         other && !self.covered.is_empty()
     }
@@ -357,7 +357,7 @@ mod tests {
             digest: Digest::of(b""),
             folder: "configs".into(),
             layers: Vec::new(),
-            covered: vec![Descriptor::of(
+            covered: vec![Descriptor::new(
                 "application/vnd.oci.image.layer.v1.tar",
                 b"",
             )],

@@ -202,7 +202,7 @@ impl FolderFiles<'_> {
             return Ok(None);
         };
         let metadata = location.metadata().map_err(reading(&location.path()))?;
-        let state = FileState::of(&metadata);
+        let state = FileState::from_metadata(&metadata);
         let Some((file, pieces)) = self.earlier.find(path, state, known) else {
             return Ok(None);
         };
@@ -232,7 +232,7 @@ impl FolderFiles<'_> {
             feed.advance(length).map_err(nobody_reads)?;
         }
         feed.end().map_err(nobody_reads)?;
-        let state = FileState::of(&metadata).with_size(hasher.size());
+        let state = FileState::from_metadata(&metadata).with_size(hasher.size());
         Ok((state, hasher.finish()))
     }
 }
@@ -251,7 +251,7 @@ pub(crate) struct FolderCopy {
 
 impl FolderCopy {
     /// Copies all files of a folder in catalog order.
-    pub(crate) fn of(
+    pub(crate) fn new(
         root: &Path,
         rules: &FolderRules,
         temporary: &Path,
@@ -421,7 +421,7 @@ mod tests {
         let first = digest();
         assert_eq!(first, digest());
         let temporary = tempfile::tempdir().unwrap();
-        let copy = FolderCopy::of(folder.path(), &rules, temporary.path()).unwrap();
+        let copy = FolderCopy::new(folder.path(), &rules, temporary.path()).unwrap();
         let (copied, files) = copy.files(folder.path(), temporary.path()).unwrap();
         assert_eq!((copied, files.paths.len()), (first, 20));
 
@@ -463,7 +463,7 @@ mod tests {
             fs::write(folder.path().join(name), "x".repeat(half)).unwrap();
         }
         let digest = digest_of_folder(folder.path(), &rules);
-        let copy = FolderCopy::of(folder.path(), &rules, folder.path());
+        let copy = FolderCopy::new(folder.path(), &rules, folder.path());
         for result in [digest.map(drop), copy.map(drop)] {
             let limit = matches!(result, Err(FilesError::Limit { limit, .. }) if limit == limits.folder_bytes);
             assert!(limit, "{result:?}");

@@ -63,7 +63,7 @@ pub(crate) fn program() -> Program {
     let metadata = fs::metadata("/proc/self/exe");
     let file = metadata.map(|file| (file.len(), file.mtime(), file.mtime_nsec()));
     let file = format!("{:?}", file.unwrap_or_default());
-    Program::of(build_info::VERSION, build_info::COMMIT, &file)
+    Program::new(build_info::VERSION, build_info::COMMIT, &file)
 }
 
 /// Appends what is kept of a piece. `output` is the same afterwards.
@@ -220,7 +220,7 @@ mod tests {
         fn files(&self, known: Option<&Arc<KnownPieces>>) -> CatalogFiles {
             let (root, temporary) = (self.catalog(), self.folder.path());
             let rules = FolderRules::default();
-            let copy = FolderCopy::of(&root, &rules, temporary).unwrap();
+            let copy = FolderCopy::new(&root, &rules, temporary).unwrap();
             let (_, mut files) = copy.files(&root, temporary).unwrap();
             files.known = known.cloned();
             files
@@ -318,7 +318,7 @@ mod tests {
         let media_type = "application/vnd.oci.image.layer.v1.tar";
         let path = place.folder.path().join("layer");
         fs::write(&path, &layer).unwrap();
-        let layers = [(Descriptor::of(media_type, &layer), path)];
+        let layers = [(Descriptor::new(media_type, &layer), path)];
         let files = |known| {
             let layers = ImageLayers {
                 layers: &layers,

@@ -33,7 +33,7 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    pub(crate) fn of(metadata: &Metadata) -> Self {
+    pub(crate) fn from_metadata(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -73,7 +73,7 @@ pub(crate) struct ReadFiles(HashMap<String, ReadFile>);
 
 impl ReadFiles {
     /// Files that were read since `began`, as far as a change would be seen.
-    pub(crate) fn of(
+    pub(crate) fn new(
         files: impl IntoIterator<Item = (String, ReadFile)>,
         began: SystemTime,
     ) -> Self {
@@ -92,7 +92,7 @@ impl ReadFiles {
     ) -> Option<(&ReadFile, Vec<ReadPiece>)> {
         let file = self.0.get(path).filter(|file| file.state == state)?;
         let pieces = file.pieces.as_ref()?.iter();
-        let made = pieces.map(|key| ReadPiece::of_known(*key, known));
+        let made = pieces.map(|key| ReadPiece::from_known(*key, known));
         Some((file, made.collect::<Option<_>>()?))
     }
 

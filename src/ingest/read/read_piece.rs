@@ -56,7 +56,7 @@ impl ReadPiece {
     }
 
     /// What an earlier revision has of the piece with a key.
-    pub(crate) fn of_known(key: PieceKey, known: &KnownPieces) -> Option<Self> {
+    pub(crate) fn from_known(key: PieceKey, known: &KnownPieces) -> Option<Self> {
         let mut done = Self {
             key: Some(key),
             ..Self::default()
@@ -126,7 +126,7 @@ impl ReadPiece {
         };
         *self
             .key
-            .get_or_insert_with(|| PieceKey::of(notation, bytes))
+            .get_or_insert_with(|| PieceKey::new(notation, bytes))
     }
 
     /// Its canonical lines.

@@ -60,7 +60,7 @@ pub(crate) async fn read_unchanged_in_turns<T: Send + 'static>(
             wait_until_quiet(&folder, &own).map_err(PassError::at(Stage::Unpack))
         })
         .await?;
-        permit = ReadPermit::of(permits).await;
+        permit = ReadPermit::acquire(permits).await;
         number += 1;
     }
 }
@@ -127,12 +127,12 @@ mod tests {
         let file = folder.path().join("catalog.json");
         fs::write(&file, "").unwrap();
         let permits = Arc::new(Semaphore::new(1));
-        let permit = ReadPermit::of(&permits).await;
+        let permit = ReadPermit::acquire(&permits).await;
         let attempts = Arc::new(AtomicUsize::new(0));
         let other = {
             let (permits, attempts) = (Arc::clone(&permits), Arc::clone(&attempts));
             async move {
-                let _permit = ReadPermit::of(&permits).await;
+                let _permit = ReadPermit::acquire(&permits).await;
                 attempts.load(Ordering::Relaxed)
             }
         };

@@ -33,10 +33,10 @@ pub(crate) struct RevisionDraft {
 
 impl RevisionDraft {
     /// Reads files.
-    pub(crate) fn of(store: &Store, files: &CatalogFiles) -> Result<Self, PassError> {
+    pub(crate) fn from_files(store: &Store, files: &CatalogFiles) -> Result<Self, PassError> {
         let started = Instant::now();
         let known = files.known.as_deref();
-        let (draft, ()) = Self::of_parts(store, known, |push| push_files(files, push))?;
+        let (draft, ()) = Self::from_parts(store, known, |push| push_files(files, push))?;
         draft.writer.end_pieces();
         observe(Stage::Read, started);
         Ok(draft)
@@ -51,7 +51,7 @@ impl RevisionDraft {
     ) -> Result<Option<(Self, T)>, PassError> {
         let mut ended = Instant::now();
         let mut gave_up = false;
-        let made = Self::of_parts(store, known, |push| {
+        let made = Self::from_parts(store, known, |push| {
             let mut feed = FileCutter::new(push);
             let made = produce(&mut feed);
             (gave_up, ended) = (feed.gave_up(), Instant::now());
@@ -68,7 +68,7 @@ impl RevisionDraft {
         Ok(Some((draft, made)))
     }
 
-    fn of_parts<R>(
+    fn from_parts<R>(
         store: &Store,
         known: Option<&KnownPieces>,
         bring: impl FnOnce(&mut Push<'_, FilePart>) -> R,
@@ -158,7 +158,7 @@ mod tests {
                 let path = self.folder.path().join(format!("layer {number}"));
                 fs::write(&path, layer).unwrap();
                 let media_type = "application/vnd.oci.image.layer.v1.tar";
-                (Descriptor::of(media_type, layer), path)
+                (Descriptor::new(media_type, layer), path)
             });
             stored.collect()
         }
@@ -298,7 +298,7 @@ mod tests {
             };
             let beside =
                 RevisionDraft::beside(&place.store, None, |feed| files.feed(feed)).unwrap();
-            let copy = FolderCopy::of(root, &rules, place.folder.path()).unwrap();
+            let copy = FolderCopy::new(root, &rules, place.folder.path()).unwrap();
             let (digest, files) = copy.files(root, place.folder.path()).unwrap();
             let beside = beside.map(|(draft, (digest, _))| (digest, place.made(draft)));
             beside.map(|beside| assert_eq!(beside, (digest, place.made(files))))
@@ -344,7 +344,7 @@ mod tests {
                 (path, ReadFile { digest, ..file })
             });
             let began = SystemTime::now() + Duration::from_secs(seconds);
-            ReadFiles::of(other, began)
+            ReadFiles::new(other, began)
         };
         let files: Vec<_> = files
             .map(|((path, state, digest), pieces)| {

@@ -23,7 +23,7 @@ pub(crate) fn of_folder(
     rules: &FolderRules,
     temporary: &Path,
 ) -> Result<(Digest, CatalogFiles), FilesError> {
-    let copy = read_unchanged(root, rules, || FolderCopy::of(root, rules, temporary))?;
+    let copy = read_unchanged(root, rules, || FolderCopy::new(root, rules, temporary))?;
     of_copy(copy, root, rules, temporary)
 }
 

@@ -158,7 +158,7 @@ impl Repairer {
         snapshot.give_back(encoding);
         let damage = Damage {
             path: encoding.file().into(),
-            reason: "the bytes of the revision before are not those that were written".into(),
+            reason: "the bytes of the previous revision differ from those that were written".into(),
         };
         self.tell(encoding.file(), &damage.to_string());
         self.note(vec![damage.to_string()], Repair::Done);
@@ -301,7 +301,7 @@ impl Repairer {
             }
             let damage = Damage {
                 path: PathBuf::from("metas.jsonl"),
-                reason: "its lines are not those that were written".into(),
+                reason: "its lines differ from those that were written".into(),
             };
             Err(PassError::at(Stage::Read)(StoreError::from(damage)))
         })

@@ -173,7 +173,7 @@ impl Scrubber {
         let (store, revision) = (&self.context.store, snapshot.revision());
         if revision.files.is_empty() {
             // Of a version without sums. Rebuilding compares the digest of its lines.
-            tracing::info!(revision = %revision.id, "the stored revision gets sums");
+            tracing::info!(revision = %revision.id, "adding checksums to the stored revision");
             self.repairer.repair(revision).await;
             return;
         }
@@ -191,7 +191,7 @@ impl Scrubber {
             Err(error) => return tracing::warn!(%error, "cannot verify the stored files"),
         };
         for (name, sum) in sums {
-            let encoding = Encoding::of_file(&name);
+            let encoding = Encoding::from_file_name(&name);
             if encoding.is_some_and(|encoding| snapshot.encoded(encoding).is_none()) {
                 // It was not whole at the start, and is being encoded again.
                 continue;
@@ -267,7 +267,7 @@ impl Scrubber {
             let name = encoding.file();
             let damage = Damage {
                 path: name.into(),
-                reason: "the bytes that were to be sent are not those that were written".into(),
+                reason: "the bytes to send differ from those that were written".into(),
             };
             self.repairer
                 .drop_encoding(snapshot, encoding, name, &damage.into())

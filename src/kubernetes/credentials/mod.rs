@@ -343,13 +343,13 @@ fn credentials(secret: &Value) -> Result<Credentials, &'static str> {
     let content = BASE64_STANDARD.decode(text);
     let content = content.map_err(|_| "its data is not base64")?;
     let parsed = serde_json::from_slice::<Map<String, Value>>(&content);
-    let mut parsed = parsed.map_err(|_| "its data is no JSON object")?;
+    let mut parsed = parsed.map_err(|_| "its data is not a JSON object")?;
     if is_old {
         return Ok(parsed);
     }
     match parsed.remove("auths") {
         None | Some(Value::Null) => Ok(Map::new()),
         Some(Value::Object(auths)) => Ok(auths),
-        Some(_) => Err("its auths are no JSON object"),
+        Some(_) => Err("its auths are not a JSON object"),
     }
 }

@@ -256,8 +256,8 @@ impl Writer {
                 let said = Some((generation, outcome));
                 // The same again: somebody has overwritten it, with whatever.
                 if record.said == said {
-                    let note = "somebody else overwrites the status, which almanac repeats less \
-                                and less often";
+                    let note = "another program overwrites the status; almanac writes it again at \
+                                growing intervals";
                     let notice = Notice {
                         is_warning: true,
                         reason: "Overwritten",
@@ -268,8 +268,8 @@ impl Writer {
                         .increment(1);
                     tracing::warn!(
                         catalog = name,
-                        "somebody else overwrites the status of the ClusterCatalog; almanac \
-                         repeats its own less and less often"
+                        "another program overwrites the status of the ClusterCatalog; almanac \
+                         writes it again at growing intervals"
                     );
                     let doublings = record.overwritten.min(MAX_DOUBLINGS);
                     record.overwritten += 1;

@@ -7,14 +7,15 @@ mod process;
 mod reported;
 mod status;
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 
-use crate::snapshot::{Catalog, Catalogs, FleetStatus};
+use crate::snapshot::{Catalog, Catalogs, FleetStatus, State as CatalogState};
+use fbc::text::display::MAX_NAMES;
 use status::Status;
 
 pub use configuration::Configuration;
@@ -42,7 +43,10 @@ pub fn router(reported: Reported, url: Option<&str>) -> Router {
 /// the first list of the cluster's catalogs it is not ready: it would replace one that
 /// has them. Catalogs that a reload adds later do not change it either. A replica of a
 /// fleet is not ready before its database has answered, unless it has something stored.
-async fn ready(State(admin): State<Reported>) -> Response {
+/// With `loaded=true`, almanac is not ready before each catalog has content.
+async fn ready(State(admin): State<Reported>, RawQuery(query): RawQuery) -> Response {
+    let pairs = query.iter().flat_map(|query| query.split('&'));
+    let needs_content = pairs.into_iter().any(|pair| pair == "loaded=true");
     if admin.catalogs.are_ready() {
         let is_serving = || {
             admin
@@ -54,7 +58,16 @@ async fn ready(State(admin): State<Reported>) -> Response {
         if let Some(problem) = admin.fleet().and_then(|fleet| fleet.unready(is_serving())) {
             return (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")).into_response();
         }
+        let empty = without_content(&admin.catalogs, needs_content);
+        if needs_content && !empty.is_empty() {
+            let text = format!("without content: {}\n", empty.join(", "));
+            return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
+        }
         let mut text = "ok".to_owned();
+        for catalog in empty {
+            text.push_str("; ");
+            text.push_str(&catalog);
+        }
         let damaged = names(&admin.catalogs, |one| one.status().is_damaged());
         if !damaged.is_empty() {
             text.push_str("; stored files are damaged: ");
@@ -91,6 +104,33 @@ async fn ready(State(admin): State<Reported>) -> Response {
         text.push(format!("compressing: {compressed}"));
     }
     (StatusCode::SERVICE_UNAVAILABLE, text.join("; ") + "\n").into_response()
+}
+
+/// The catalogs without content, each with its state and the reason: those that failed,
+/// and with `all` those that are still loading or damaged, too. A catalog that the cluster
+/// sets unavailable needs no content.
+fn without_content(catalogs: &Catalogs, all: bool) -> Vec<String> {
+    let catalogs = catalogs.all();
+    let shown = catalogs.iter().filter_map(|catalog| {
+        let name = &catalog.name;
+        match catalog.state() {
+            CatalogState::Serving | CatalogState::Unavailable => None,
+            CatalogState::Loading => all.then(|| format!("{name}: loading")),
+            CatalogState::Damaged => all.then(|| format!("{name}: damaged")),
+            CatalogState::Failing => {
+                let failure = catalog.status().failure;
+                let reason = failure.map_or("offline", |failure| failure.reason);
+                Some(format!("{name}: failing ({reason})"))
+            }
+        }
+    });
+    let mut shown: Vec<String> = shown.collect();
+    let more = shown.len().saturating_sub(MAX_NAMES);
+    if more > 0 {
+        shown.truncate(MAX_NAMES);
+        shown.push(format!("{more} more"));
+    }
+    shown
 }
 
 /// The names of the catalogs in a state.

@@ -1,5 +1,6 @@
 //! Normalised paths: as in catalogd, paths with `..`, `.` or empty segments
-//! redirect to the path without them.
+//! redirect to the path without them. So does the index of catalogs with a slash at its end,
+//! which is what remains of a catalog's address without its name.
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -24,6 +25,9 @@ pub(super) async fn clean(request: Request, next: Next) -> Response {
 /// The normalised path, if it differs. It begins with a single slash, so it
 /// never redirects to another host. Escapes are kept.
 fn cleaned(path: &str) -> Option<String> {
+    if path == "/catalogs/" {
+        return Some("/catalogs".to_owned());
+    }
     if !path.starts_with('/') || !(path.contains("//") || path.contains("/.")) {
         return None;
     }
@@ -68,6 +72,8 @@ mod tests {
             ("/a/../b", Some("/b")),
             ("/../../b", Some("/b")),
             ("/a/..", Some("/")),
+            ("/catalogs/", Some("/catalogs")),
+            ("/catalogs/a/", None),
         ] {
             assert_eq!(cleaned(path).as_deref(), wanted, "{path}");
         }

@@ -65,7 +65,7 @@ pub struct Plain {
 
 impl Plain {
     /// Without lines, yet.
-    pub fn of(decoded: Decoded) -> Self {
+    pub fn new(decoded: Decoded) -> Self {
         Self {
             lines: Vec::new(),
             groups: Vec::new(),
@@ -111,7 +111,7 @@ impl Encoding {
     }
 
     /// The encoding that a file of this name belongs to.
-    pub fn of_file(name: &str) -> Option<Self> {
+    pub fn from_file_name(name: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|encoding| encoding.files().contains(&name))
     }
@@ -201,7 +201,7 @@ impl Store {
         };
         let folder = self.revision_folder(revision.id);
         if crc != decoded.crc {
-            let reason = "its lines are not those that were written".into();
+            let reason = "its lines differ from those that were written".into();
             let path = folder.join(METAS);
             return Err(Damage { path, reason }.into());
         }

@@ -81,7 +81,7 @@ pub struct GroupedGzip<W> {
 
 impl KnownGroups {
     /// `None` when the list is damaged, or of another compressor.
-    fn of(groups: Groups) -> Option<Self> {
+    fn from_groups(groups: Groups) -> Option<Self> {
         let (head, body) = groups.list.split_at_checked(8)?;
         let sums = [FORMAT.to_le_bytes(), crc32fast::hash(body).to_le_bytes()];
         if head != sums.concat() {
@@ -117,7 +117,7 @@ impl<W: Write> GroupedGzip<W> {
         Ok(Self {
             out,
             segmenter: Segmenter::new(LEVEL),
-            known: known.and_then(KnownGroups::of),
+            known: known.and_then(KnownGroups::from_groups),
             listed: Vec::new(),
             crc: crc32fast::Hasher::new(),
             length: 0,

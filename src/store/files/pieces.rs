@@ -33,7 +33,7 @@ pub struct PieceKey([u8; 32]);
 
 impl PieceKey {
     /// The key of these bytes in a notation, which has a number.
-    pub fn of(notation: u8, bytes: &[u8]) -> Self {
+    pub fn new(notation: u8, bytes: &[u8]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&[notation]).update(bytes);
         Self(hasher.finalize().into())
@@ -131,7 +131,7 @@ pub struct Program([u8; PROGRAM]);
 impl Program {
     /// The program of a version, built from a commit as far as that is known, in a file
     /// that this text tells from others.
-    pub fn of(version: &str, commit: &str, file: &str) -> Self {
+    pub fn new(version: &str, commit: &str, file: &str) -> Self {
         let mut hasher = blake3::Hasher::new();
         for text in [version, commit, file] {
             hasher.update(text.as_bytes()).update(&[0]);
@@ -159,7 +159,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    fn of(file: Bytes, program: &Program) -> Option<Self> {
+    fn from_file(file: Bytes, program: &Program) -> Option<Self> {
         let mut records = HashMap::new();
         let mut start = PROGRAM;
         if !file.starts_with(program.as_bytes()) {
@@ -187,7 +187,7 @@ impl Store {
     /// made it, or when it was not kept.
     pub fn pieces(&self, revision: &Revision, program: &Program) -> Option<Pieces> {
         revision.files.get(PIECES)?;
-        Pieces::of(self.map(revision.id, PIECES).ok()?, program)
+        Pieces::from_file(self.map(revision.id, PIECES).ok()?, program)
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     fn program() -> Program {
-        Program::of("1.2.3", "abc", "9")
+        Program::new("1.2.3", "abc", "9")
     }
 
     fn file(records: &[Record<'_>]) -> Vec<u8> {
@@ -215,7 +215,7 @@ mod tests {
             crc: crc32fast::hash(b"abc"),
         };
         Record {
-            key: PieceKey::of(1, key),
+            key: PieceKey::new(1, key),
             parts: [part(1 << 40), part(7)],
             content,
         }
@@ -229,23 +229,23 @@ mod tests {
             record(b"c", b"last"),
         ];
         let bytes = file(&records);
-        let pieces = Pieces::of(bytes.clone().into(), &program()).unwrap();
+        let pieces = Pieces::from_file(bytes.clone().into(), &program()).unwrap();
         for record in &records {
             assert_eq!(pieces.find(&record.key), Some(*record));
         }
-        assert_eq!(pieces.find(&PieceKey::of(2, b"a")), None);
+        assert_eq!(pieces.find(&PieceKey::new(2, b"a")), None);
         for other in [
-            Program::of("1.2.4", "abc", "9"),
-            Program::of("1.2.3", "abd", "9"),
-            Program::of("1.2.3", "abc", "8"),
+            Program::new("1.2.4", "abc", "9"),
+            Program::new("1.2.3", "abd", "9"),
+            Program::new("1.2.3", "abc", "8"),
         ] {
-            assert!(Pieces::of(bytes.clone().into(), &other).is_none());
+            assert!(Pieces::from_file(bytes.clone().into(), &other).is_none());
         }
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
             for bytes in [damaged, bytes[..at].to_vec()] {
-                let pieces = Pieces::of(bytes.into(), &program());
+                let pieces = Pieces::from_file(bytes.into(), &program());
                 for record in &records {
                     let found = pieces.as_ref().and_then(|pieces| pieces.find(&record.key));
                     assert!(found.is_none_or(|found| found == *record), "byte {at}");

@@ -145,7 +145,7 @@ struct Known {
 
 impl Known {
     /// `None` when the file is damaged, or of another compressor.
-    fn of(files: KnownSegments) -> Option<Self> {
+    fn from_segments(files: KnownSegments) -> Option<Self> {
         let (mut line, mut segment) = (0, 0);
         let places = list(&files.file)?.map(|listed| {
             let place = Place {
@@ -196,7 +196,7 @@ pub(crate) fn write<W: Write>(
     known: Option<KnownSegments>,
     go_on: impl Fn() -> bool,
 ) -> io::Result<Option<(W, u32)>> {
-    let known = known.and_then(Known::of);
+    let known = known.and_then(Known::from_segments);
     let (known, blocks) = (known.as_ref(), blocks(lines));
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
     let workers = processors.min(MAX_WORKERS).min(blocks.len()).max(1);
@@ -214,7 +214,7 @@ pub(crate) fn write<W: Write>(
                 .spawn_scoped(scope, move || {
                     for block in own {
                         if sender
-                            .send(Block::of(block, known, &mut segmenter))
+                            .send(Block::new(block, known, &mut segmenter))
                             .is_err()
                         {
                             return;
@@ -273,7 +273,7 @@ struct Block {
 }
 
 impl Block {
-    fn of(lines: &[Bytes], known: Option<&Known>, segmenter: &mut Segmenter) -> Self {
+    fn new(lines: &[Bytes], known: Option<&Known>, segmenter: &mut Segmenter) -> Self {
         let mut segments = Vec::new();
         let list = lines.iter().map(|line| {
             let line_crc = crc32fast::hash(line);
@@ -412,7 +412,7 @@ mod tests {
                 assert!(file(&lines, Some(known)) == wanted, "byte {at}");
             }
         }
-        let known = Known::of(KnownSegments {
+        let known = Known::from_segments(KnownSegments {
             lines: before.concat().into(),
             file: packed,
         });

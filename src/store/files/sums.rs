@@ -65,7 +65,7 @@ impl Verification {
             _ => {}
         }
         let path = self.path.clone();
-        let reason = format!("the bytes from {from} are not those that were written");
+        let reason = format!("the bytes from {from} on differ from those that were written");
         Some(Err(Damage { path, reason }.into()))
     }
 }
@@ -76,7 +76,10 @@ pub struct Stamps(BTreeMap<PathBuf, Option<Stamp>>);
 
 impl Stamps {
     /// The stamps of files in a folder.
-    pub(crate) fn of(folder: &Path, names: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
+    pub(crate) fn from_files(
+        folder: &Path,
+        names: impl IntoIterator<Item = impl AsRef<Path>>,
+    ) -> Self {
         let stamp = |name: &Path| fs::metadata(folder.join(name)).map(|it| stamp(&it)).ok();
         let names = names.into_iter();
         Self(
@@ -134,7 +137,7 @@ impl Store {
     /// As those of [`verify`](Self::verify) and [`Verification::next_block`].
     pub fn verify_all(&self, revision: &Revision) -> Result<(), StoreError> {
         for (name, sum) in &*revision.files {
-            if Encoding::of_file(name).is_none() && name != PIECES {
+            if Encoding::from_file_name(name).is_none() && name != PIECES {
                 self.verify(revision.id, name, sum)?.finish()?;
             }
         }
@@ -169,9 +172,9 @@ impl Store {
     pub fn stamps(&self, revision: &Revision, encodings: &[Encoding]) -> Stamps {
         let folder = self.revision_folder(revision.id);
         let names = revision.files.keys().map(String::as_str);
-        let names = names.filter(|name| Encoding::of_file(name).is_none());
+        let names = names.filter(|name| Encoding::from_file_name(name).is_none());
         let added = encodings.iter().flat_map(|one| one.files());
-        Stamps::of(&folder, names.chain(added.copied()))
+        Stamps::from_files(&folder, names.chain(added.copied()))
     }
 
     /// The sums of a revision's files as they are now.

@@ -203,12 +203,9 @@ impl History {
     }
 
     async fn entries(&self, query: sql::Statement<'_>) -> Result<Vec<HistoryEntry>, StoreError> {
-        match sql::all(&self.pool, "read the history", query).await {
-            Ok(rows) => Ok(rows.iter().filter_map(entry).collect()),
-            // A store that is only read may be of a version without a history.
-            Err(error) if error.to_string().contains("no such table") => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
+        let rows = sql::all(&self.pool, "read the history", query).await;
+        let rows = sql::unless_without_table(&self.pool, "history", rows).await?;
+        Ok(rows.iter().flatten().filter_map(entry).collect())
     }
 
     /// An outline. `None` when it is not kept, or damaged. This blocks.

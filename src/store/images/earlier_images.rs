@@ -11,6 +11,9 @@ use crate::store::images::records::Image;
 use crate::store::{Revision, RevisionId, SourceIdentity, Store, StoreError, sql};
 use ::images::digest::Digest;
 
+/// The table of these images.
+const TABLE: &str = "earlier_images";
+
 /// An image that clients of a catalog see while its current revision has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EarlierImage {
@@ -32,8 +35,9 @@ impl Store {
             "SELECT revision, source, variant, document FROM earlier_images WHERE catalog = ?",
         );
         let query = query.bind(catalog.as_str());
-        let row = sql::first(&self.pool, "look up an earlier image", query);
-        let Some(row) = unless_older(row.await)?.flatten() else {
+        let row = sql::first(&self.pool, "look up an earlier image", query).await;
+        let row = sql::unless_without_table(&self.pool, TABLE, row).await?;
+        let Some(row) = row.flatten() else {
             return Ok(None);
         };
         let Some(image) = image(&row) else {
@@ -54,23 +58,16 @@ impl Store {
         &self,
     ) -> Result<Vec<(CatalogName, Digest)>, StoreError> {
         let query = sqlx::query("SELECT catalog, document FROM earlier_images");
-        let rows = sql::all(&self.pool, "list the earlier images", query);
+        let rows = sql::all(&self.pool, "list the earlier images", query).await;
+        let rows = sql::unless_without_table(&self.pool, TABLE, rows).await?;
         let mut blobs = Vec::new();
-        for row in unless_older(rows.await)?.iter().flatten() {
+        for row in rows.iter().flatten() {
             if let Ok(catalog) = row.get::<&str, _>("catalog").parse::<CatalogName>() {
                 let digests = parts(row).into_iter();
                 blobs.extend(digests.map(|digest| (catalog.clone(), digest)));
             }
         }
         Ok(blobs)
-    }
-}
-
-/// Nothing of a store of a version without earlier images, which is only read.
-fn unless_older<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-    match found {
-        Err(error) if error.to_string().contains("no such table") => Ok(None),
-        found => found.map(Some),
     }
 }
 

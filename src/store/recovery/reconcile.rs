@@ -73,6 +73,6 @@ impl Store {
 
     /// The stamps of a revision's records. This blocks.
     pub fn record_stamps(&self, id: RevisionId) -> Stamps {
-        Stamps::of(&self.revision_folder(id), [RECORD, IMAGE_RECORD])
+        Stamps::from_files(&self.revision_folder(id), [RECORD, IMAGE_RECORD])
     }
 }

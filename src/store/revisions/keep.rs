@@ -279,7 +279,7 @@ fn verified(folder: &Path, catalog: &CatalogName) -> Result<Record<'static>, Sto
     };
     let record = record::read::<Record<'static>>(&path)?;
     let Some(mut record) = record.filter(|record| record.format == FORMAT) else {
-        return Err(damaged(&path, "it is no record of this version".into()));
+        return Err(damaged(&path, "it is not a record of this version".into()));
     };
     if *record.catalog != *catalog {
         return Err(damaged(&path, format!("it is of {}", record.catalog)));

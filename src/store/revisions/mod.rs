@@ -39,12 +39,9 @@ impl Store {
         let Some(mut revision) = row.and_then(|row| revision(&row, catalog)) else {
             return Ok(None);
         };
-        revision.files = match self.sums(revision.id).await {
-            Ok(sums) => Arc::new(sums),
-            // A store that is only read may be of a version without sums.
-            Err(error) if error.to_string().contains("no such table") => Arc::default(),
-            Err(error) => return Err(error),
-        };
+        let sums = self.sums(revision.id).await;
+        let sums = sql::unless_without_table(&self.pool, "revision_files", sums).await?;
+        revision.files = Arc::new(sums.unwrap_or_default());
         Ok(Some(revision))
     }
 

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fbc::text::display::clip;
 use futures_util::TryStreamExt as _;
 use sqlx::error::DatabaseError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
@@ -62,7 +63,7 @@ pub enum LegacyError {
     },
     /// It does not have the tables of a catalog.
     #[error(
-        "the database is no catalog that can be read: {0}; \
+        "the database is not a catalog that can be read: {0}; \
          an opm that is too old may have made it"
     )]
     Shape(String),
@@ -81,7 +82,7 @@ pub enum LegacyError {
     )]
     Timeout,
     /// The manifests of a bundle cannot be read.
-    #[error("the manifests of the bundle {name:?} are no JSON: {problem}")]
+    #[error("the manifests of the bundle {name:?} are not JSON: {problem}")]
     Manifests {
         /// The bundle.
         name: String,
@@ -121,7 +122,7 @@ pub(super) fn sql(doing: &'static str) -> impl Fn(sqlx::Error) -> LegacyError + 
 /// For `map_err` on the manifests of a bundle.
 pub(super) fn manifests(name: &str) -> impl Fn(String) -> LegacyError {
     move |problem| LegacyError::Manifests {
-        name: name.chars().take(200).collect(),
+        name: clip(name, 200),
         problem,
     }
 }
@@ -176,7 +177,9 @@ impl Database {
             let definition = definition.unwrap_or_default().to_ascii_lowercase();
             let plain = kind == "table" && definition.trim_start().starts_with("create table");
             if !plain {
-                return Err(LegacyError::Shape(format!("{table:?} is no plain table")));
+                return Err(LegacyError::Shape(format!(
+                    "{table:?} is not a plain table"
+                )));
             }
             let known: Vec<(String, i64)> =
                 sqlx::query_as("SELECT name, hidden FROM pragma_table_xinfo(?)")

@@ -336,7 +336,7 @@ fn a_second_writer_causes_a_warning_and_no_thrash() {
         });
         std::thread::sleep(Duration::from_millis(20));
     }
-    let warned = |log: &str| log.contains("somebody else overwrites the status");
+    let warned = |log: &str| log.contains("another program overwrites the status");
     almanac.program.wait_for_log("a warning", warned);
     let writes = status_writes(&api) - before;
     assert!((1..=6).contains(&writes), "{writes} writes");

@@ -25,6 +25,8 @@ fn the_help_of_each_command_fits_80_columns() {
         for line in help.lines() {
             assert!(line.chars().count() <= 80, "{name}: {line}");
         }
+        // Brackets are escaped for rustdoc only.
+        assert!(!help.contains('\\'), "{name}: {help}");
         // An example is typed as it stands, so none is wrapped.
         let (_, examples) = help.split_once("Examples:\n").unwrap();
         for line in examples.lines().take_while(|line| !line.is_empty()) {

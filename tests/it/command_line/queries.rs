@@ -126,6 +126,51 @@ fn all_catalogs_of_a_server_are_asked_at_once() {
 }
 
 #[test]
+fn the_catalogs_of_the_configured_almanac_are_listed() {
+    let mut server = server();
+    let config = tempfile::NamedTempFile::new().unwrap();
+    let http = server.address("http");
+    std::fs::write(config.path(), format!("http = \"{http}\"\n")).unwrap();
+    let config = config.path().display();
+    let names = printed(&format!("list catalogs --config {config} -o name"));
+    assert_eq!(names, "community\nother\n");
+    // Another server may be named beside it.
+    let line = format!("list catalogs --config {config} --server http://127.0.0.1:1");
+    assert_eq!(run(&line).status.code(), Some(3));
+}
+
+#[test]
+fn rare_columns_are_in_the_wide_table_only() {
+    let list = "list bundles file:deploy/catalog lantern-operator";
+    let table = printed(list);
+    let wide = printed(&format!("{list} -o wide"));
+    let titles = |text: &str| text.lines().next().unwrap().to_owned();
+    assert!(titles(&table).ends_with("REPLACES"), "{table}");
+    assert!(titles(&wide).ends_with("IMAGE"), "{wide}");
+    assert_eq!(table.lines().count(), wide.lines().count());
+    for column in ["SKIPS", "SKIP RANGE", "IMAGE"] {
+        assert!(!table.contains(column), "{table}");
+        assert!(titles(&wide).contains(column), "{wide}");
+    }
+}
+
+#[test]
+fn an_empty_table_has_no_titles() {
+    let finished = run("search file:deploy/catalog no-such-word");
+    assert_eq!(finished.status.code(), Some(0), "{finished:#?}");
+    assert_eq!(finished.stdout, "", "{finished:#?}");
+    assert_ne!(finished.stderr, "", "{finished:#?}");
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = folder.path().join("catalog.yaml");
+    std::fs::write(&catalog, "schema: olm.package\nname: a\n").unwrap();
+    let finished = run(&format!("list packages {}", catalog.display()));
+    assert_eq!(finished.status.code(), Some(0), "{finished:#?}");
+    assert_eq!(finished.stdout, "", "{finished:#?}");
+    let said = "almanac: the catalog has no packages without errors\n";
+    assert!(finished.stderr.ends_with(said), "{finished:#?}");
+}
+
+#[test]
 fn status_is_that_of_the_admin_port() {
     let mut server = server();
     let admin = server.address("admin");

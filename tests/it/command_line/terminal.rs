@@ -139,6 +139,11 @@ fn a_terminal_gets_short_lines_and_the_page_to_open() {
         &humantime::format_rfc3339(std::time::SystemTime::now()).to_string()[..4]
     );
     assert!(!first.contains(&year), "no dates: {first:?}");
+    program.until("serving the image");
+    for line in program.text.lines() {
+        let named = super::plain(line).matches("catalog=").count();
+        assert!(named <= 1, "{line:?}");
+    }
     for (colour, coloured) in [("never", false), ("auto", true)] {
         let colour = format!("--color={colour}");
         let mut failing = OnTerminal::start(&["check", "file:no/where", &colour]);
@@ -166,7 +171,10 @@ fn tables_fit_a_terminal_of_80_columns() {
     ] {
         for colour in ["never", "always"] {
             let line = format!("{line} --color {colour}");
-            let table = OnTerminal::shown(&line, "80").replace('\u{1b}', "ESC");
+            let table = OnTerminal::shown(&line, "80");
+            let fits = |line| super::plain(line).chars().count() <= 80;
+            assert!(table.lines().all(fits), "{table}");
+            let table = table.replace('\u{1b}', "ESC");
             let _ = writeln!(text, "$ almanac {line}\n{table}");
         }
     }

@@ -81,7 +81,10 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
     let stored = format!("data_dir = 'data'\n{good}");
     let finished = check(&stored);
     assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
-    assert!(finished.stderr.contains("it is in use"), "{finished:#?}");
+    assert!(
+        finished.stderr.contains("is in use by another almanac"),
+        "{finished:#?}"
+    );
     held.unlock().unwrap();
     held.lock_shared().unwrap();
     assert_eq!(check(&stored).status.code(), Some(1));

@@ -245,7 +245,7 @@ fn a_variable_with_a_bad_value_is_named() {
         (
             "ALMANAC_CATALOGS",
             "file:a catalog",
-            "\"catalog\" is no source",
+            "\"catalog\" is not a source",
         ),
         ("ALMANAC_LOG_FORMAT", "xml", "\"text\" or \"json\""),
     ] {

@@ -38,7 +38,7 @@ fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
         ),
         (
             "[[catalog]]\nsource = \"catalog\"",
-            "almanac.toml:2:10: \"catalog\" is no source",
+            "almanac.toml:2:10: \"catalog\" is not a source",
         ),
         (
             "[[catalog]]\nsource = \"file:/c\"\nname = \"A\"",
@@ -249,8 +249,14 @@ fn the_program_does_not_start_with_what_it_does_not_understand() {
             "the environment variable ALMANAC_DRAIN: \"long\"",
         ),
         (Start::new(["serve"]), "there is no catalog to serve"),
-        (Start::new(["serve", "catalog"]), "\"catalog\" is no source"),
-        (Start::new(["check", "catalog"]), "\"catalog\" is no source"),
+        (
+            Start::new(["serve", "catalog"]),
+            "\"catalog\" is not a source",
+        ),
+        (
+            Start::new(["check", "catalog"]),
+            "\"catalog\" is not a source",
+        ),
     ] {
         let finished = start.run();
         assert_eq!(finished.status.code(), Some(2), "{finished:?}");

@@ -35,7 +35,7 @@ fn what_is_no_archive_is_told_what_it_is() {
             tar_of("oci-layout", br#"{"imageLayoutVersion": "1.0.0"}"#),
             "oci-archive:FILE",
         ),
-        (b"not at all".to_vec(), "it is no tar"),
+        (b"not at all".to_vec(), "it is not a tar"),
         (Vec::new(), "it is empty"),
     ] {
         fs::write(&path, bytes).unwrap();

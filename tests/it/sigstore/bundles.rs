@@ -246,7 +246,7 @@ fn a_bundle_signs_the_image_itself_and_nothing_else() {
         bundle(&signer, &statement)
     };
     let list = with(&|s| s["predicateType"] = json!("https://spdx.dev/Document"));
-    refused(&Trial::new(), &requirement, &list, "no signature but");
+    refused(&Trial::new(), &requirement, &list, "not a signature but");
     let other = with(&|s| s["subject"] = statement(&Digest::of(b"other"))["subject"].clone());
     refused(&Trial::new(), &requirement, &other, "signs another digest");
     let mut twice = bundle(&signer, &good);
@@ -281,7 +281,12 @@ fn a_bundle_signs_the_image_itself_and_nothing_else() {
         &certified,
         "the policy has a key",
     );
-    refused(&Trial::new(), &requirement, &json!({}), "it is no bundle");
+    refused(
+        &Trial::new(),
+        &requirement,
+        &json!({}),
+        "it is not a bundle",
+    );
 }
 
 #[test]

@@ -64,7 +64,7 @@ const BUNDLES: [(&str, bool, Option<&str>); 14] = [
     ("named image", true, None),
     // The verifier judges who signed. The rest is the policy's.
     ("identity as URI", true, Some("not for the email")),
-    ("list of packages", true, Some("no signature but")),
+    ("list of packages", true, Some("not a signature but")),
     ("other image", true, Some("signs another digest")),
     ("other payload", false, Some("for another payload")),
     ("other time", false, Some("not by a log of the policy")),

@@ -214,7 +214,7 @@ fn a_key_that_cannot_be_used_stops_a_start_and_no_reload() {
     almanac.configure(&signing.config("bad.pem"));
     almanac.until_configuration("a refusal", |status| {
         let error = status["error"].as_str().unwrap_or_default();
-        error.contains("bad.pem") && error.contains("no PEM")
+        error.contains("bad.pem") && error.contains("not PEM")
     });
     assert_eq!(served(&mut almanac).0, first);
     almanac.stop();

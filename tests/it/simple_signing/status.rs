@@ -179,5 +179,5 @@ fn a_verification_of_a_layout_tells_that_it_holds_no_signatures_and_which_file_i
     }
     let finished = run(&format!("file:{}", root.display()), &accept);
     assert_eq!(finished.status.code(), Some(2), "{finished:?}");
-    assert!(finished.stderr.contains("is no image"), "{finished:?}");
+    assert!(finished.stderr.contains("is not an image"), "{finished:?}");
 }

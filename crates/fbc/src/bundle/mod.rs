@@ -58,7 +58,7 @@ pub(crate) fn read(
             [metadata] => {
                 let related_images = blob.cursor_at("relatedImages").and_then(|(start, cursor)| {
                     let plain = related.is_some_and(|count| count > 0);
-                    CsvField::of_related_images(cursor, start, plain)
+                    CsvField::from_related_images(cursor, start, plain)
                 });
                 let parts = ManifestParts::Metadata {
                     metadata,

@@ -34,7 +34,7 @@ pub struct CsvField<'a> {
 impl<'a> CsvField<'a> {
     /// Checks a bundle's related images. `cursor` begins at the byte `start` of
     /// the lines. `plain` means that they are known to have the usual form.
-    pub(crate) fn of_related_images(
+    pub(crate) fn from_related_images(
         mut cursor: Cursor<'a>,
         start: usize,
         plain: bool,
@@ -110,7 +110,7 @@ pub(crate) fn check<'a>(
             cursor.skip();
             return Ok(CsvMetadata::default());
         }
-        _ => return Err(Mismatch::of(&Shape::Object(&CSV_METADATA))),
+        _ => return Err(Mismatch::from_shape(&Shape::Object(&CSV_METADATA))),
     }
     let mut next = 0;
     while let Some(key) = cursor.next_key() {

@@ -19,10 +19,10 @@ use crate::text::display::more;
 pub fn build(blobs: &Blobs, files: &[String]) -> (Graph, Vec<Problem>) {
     let mut graph = Graph::default();
     let mut report = Report::new(files);
-    let lifecycles = Lifecycles::of(blobs);
+    let lifecycles = Lifecycles::new(blobs);
     for group in groups(blobs) {
         report.begin(group.name);
-        let memberships = BundleChannels::of(&group);
+        let memberships = BundleChannels::new(&group);
         report_defects(&group, &memberships, &mut report);
         if group.name.is_empty() {
             report_nameless(&group, &mut report);

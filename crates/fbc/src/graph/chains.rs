@@ -35,7 +35,7 @@ pub struct Survey {
 
 impl<'a> Chains<'a> {
     /// The chains of a channel with these entries.
-    pub fn of(entries: &'a [EntryBlob]) -> Self {
+    pub fn new(entries: &'a [EntryBlob]) -> Self {
         Self::among(entries, |_| true)
     }
 
@@ -209,7 +209,7 @@ mod tests {
     #[track_caller]
     fn assert_found(texts: &[&str], heads: &str, stranded: &str, cycles: &[&str]) {
         let entries = entries(texts);
-        let survey = Chains::of(&entries).survey();
+        let survey = Chains::new(&entries).survey();
         let names = |numbers: &[usize]| -> String {
             let names = numbers.iter().map(|number| &*entries[*number].name);
             names.collect()
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_head_is_the_only_entry_that_nothing_replaces_or_skips() {
-        let head = |texts: &[&str]| Chains::of(&entries(texts)).head();
+        let head = |texts: &[&str]| Chains::new(&entries(texts)).head();
         assert_eq!(head(&["a", "b a"]), Some(1));
         assert_eq!(head(&["a", "b"]), None);
         assert_eq!(head(&["a b", "b a"]), None);
@@ -280,7 +280,7 @@ mod tests {
             (&["a", "b a c", "c - b"], "bcb"),
         ] {
             let entries = entries(texts);
-            let circle = Chains::of(&entries).circle().unwrap();
+            let circle = Chains::new(&entries).circle().unwrap();
             let circle: String = circle.iter().map(|n| &*entries[*n].name).collect();
             assert_eq!(circle, wanted, "{texts:?}");
         }

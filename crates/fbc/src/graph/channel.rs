@@ -37,7 +37,7 @@ pub(crate) fn check(
         report.error(Code::ChannelEmpty, about, located, text);
         return None;
     }
-    let chains = Chains::of(&blob.entries);
+    let chains = Chains::new(&blob.entries);
     let survey = chains.survey();
     let names_of = |numbers: &[usize]| -> Vec<&str> {
         let names = numbers.iter().map(|number| &*blob.entries[*number].name);

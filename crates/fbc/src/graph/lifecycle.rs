@@ -11,7 +11,7 @@ use crate::problem::Code;
 pub(crate) struct Lifecycles<'a>(HashMap<&'a str, Vec<&'a Located<LifecycleBlob>>>);
 
 impl<'a> Lifecycles<'a> {
-    pub(crate) fn of(blobs: &'a Blobs) -> Self {
+    pub(crate) fn new(blobs: &'a Blobs) -> Self {
         let mut of_package: HashMap<&str, Vec<_>> = HashMap::new();
         for located in &blobs.lifecycles {
             let package = located.blob.package.as_str();

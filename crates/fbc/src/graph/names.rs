@@ -20,7 +20,7 @@ pub(crate) struct Names<'a> {
 impl<'a> Names<'a> {
     /// Gathers the names of a package's bundles and channels, and reports those
     /// that stand twice.
-    pub(crate) fn of(
+    pub(crate) fn new(
         group: &Group<'a>,
         memberships: &BundleChannels<'_>,
         report: &mut Report<'_>,
@@ -58,7 +58,7 @@ pub(crate) struct BundleChannels<'a> {
 }
 
 impl<'a> BundleChannels<'a> {
-    pub(crate) fn of(group: &Group<'a>) -> Self {
+    pub(crate) fn new(group: &Group<'a>) -> Self {
         let mut channels = HashMap::new();
         let mut complete = !group.blobs.incomplete;
         for Located { blob, .. } in group.channels() {

@@ -37,7 +37,7 @@ pub(crate) fn check(
         let text = "has no channel; add one";
         report.error(Code::PackageWithoutChannels, About::Package, located, text);
     }
-    let names = Names::of(group, memberships, report);
+    let names = Names::new(group, memberships, report);
     let default_channel = located.blob.default_channel.as_str();
     if default_channel.is_empty() {
         // A malformed blob may have lost it.

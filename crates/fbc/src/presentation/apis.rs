@@ -67,7 +67,7 @@ pub struct Examples<'a> {
 
 impl ApiDescriptions {
     /// Reads the canonical line of a bundle. Malformed values count as absent.
-    pub fn of(line: &[u8]) -> Self {
+    pub fn from_bundle(line: &[u8]) -> Self {
         let mut found = Self::default();
         let mut objects = Vec::new();
         let mut metadata = false;
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn kinds_have_their_descriptions_and_examples() {
-        let found = ApiDescriptions::of(METADATA.as_bytes());
+        let found = ApiDescriptions::from_bundle(METADATA.as_bytes());
         assert_eq!(
             found.by_kind()[&("a.example.com", "A")].description,
             "An A."
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn an_example_that_is_not_json_stays_as_text_with_the_reason() {
         let line = METADATA.replace("[{\\\"api", "[{api");
-        let found = ApiDescriptions::of(line.as_bytes());
+        let found = ApiDescriptions::from_bundle(line.as_bytes());
         let (text, reason) = found.unreadable.unwrap();
         assert!(text.starts_with("[{api"), "{text}");
         assert!(reason.contains("line 1"), "{reason}");

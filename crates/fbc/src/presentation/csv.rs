@@ -152,12 +152,12 @@ impl Presentation {
     /// Reads the line of a bundle. Malformed values count as absent: reading the
     /// catalog reported them. `csv` is the `ClusterServiceVersion` among the objects
     /// if the caller has it; otherwise it is searched for.
-    pub fn of_bundle(line: &[u8], csv: Option<&[u8]>) -> Self {
+    pub fn from_bundle(line: &[u8], csv: Option<&[u8]>) -> Self {
         let mut presentation = None;
         let mut objects = Vec::new();
         each_property(line, |kind, cursor| match kind {
             "olm.csv.metadata" if presentation.is_none() => {
-                presentation = Some(Self::of_metadata(cursor));
+                presentation = Some(Self::from_metadata(cursor));
             }
             "olm.bundle.object" if csv.is_none() && objects.len() < MAX_LIST => {
                 let object: BundleObject<'_> = or_default(cursor);
@@ -169,10 +169,10 @@ impl Presentation {
             return presentation;
         }
         match csv {
-            Some(csv) if manifest_objects::is_csv(csv) => Self::of_csv(csv),
+            Some(csv) if manifest_objects::is_csv(csv) => Self::from_csv(csv),
             Some(_) => Self::default(),
             None => manifest_objects::find_csv(objects)
-                .map(|csv| Self::of_csv(&csv))
+                .map(|csv| Self::from_csv(&csv))
                 // Not every bundle has one.
                 .unwrap_or_default(),
         }
@@ -194,7 +194,7 @@ impl Presentation {
     }
 
     /// Reads a `ClusterServiceVersion`, given as canonical JSON.
-    fn of_csv(json: &[u8]) -> Self {
+    fn from_csv(json: &[u8]) -> Self {
         let mut presentation = Self::default();
         let (mut annotations, mut labels) = (None, None);
         Cursor::new(json).each_member(|key, cursor| match key {
@@ -203,7 +203,7 @@ impl Presentation {
                 "labels" => labels = Some(*cursor),
                 _ => {}
             }),
-            "spec" => presentation = Self::of_metadata(cursor),
+            "spec" => presentation = Self::from_metadata(cursor),
             _ => {}
         });
         if let Some(mut annotations) = annotations {
@@ -217,7 +217,7 @@ impl Presentation {
 
     /// Reads the fields that the property and the `spec` of a
     /// `ClusterServiceVersion` have in common.
-    fn of_metadata(cursor: &mut Cursor<'_>) -> Self {
+    fn from_metadata(cursor: &mut Cursor<'_>) -> Self {
         let mut presentation = Self::default();
         let mut modes: Vec<InstallMode> = Vec::new();
         presentation.architectures = vec![DEFAULT_ARCHITECTURE.to_owned()];

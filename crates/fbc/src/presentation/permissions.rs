@@ -97,7 +97,7 @@ fields!(ObjectName { kind = "kind", name = "name" });
 impl Permissions {
     /// Reads the canonical line of a bundle. `None` where it has no
     /// `ClusterServiceVersion` as an object: `olm.csv.metadata` tells no permissions.
-    pub fn of(line: &[u8]) -> Option<Self> {
+    pub fn from_bundle(line: &[u8]) -> Option<Self> {
         let mut objects = Vec::new();
         each_property(line, |kind, cursor| {
             if kind == "olm.bundle.object" && objects.len() < MAX_LIST {
@@ -221,7 +221,7 @@ mod tests {
             r#"{{"schema":"olm.bundle","properties":[{{"type":"olm.bundle.object","value":{{"data":"{}"}}}}]}}"#,
             STANDARD.encode(csv)
         );
-        let found = Permissions::of(line.as_bytes()).unwrap();
+        let found = Permissions::from_bundle(line.as_bytes()).unwrap();
         assert!(found.namespaced.is_empty() && !found.is_empty());
         let [account] = &found.cluster[..] else {
             panic!("{found:?}")
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(account.rules[0].verbs, ["get", "list"]);
         assert_eq!(account.rules[1].non_resource_urls, ["/metrics"]);
         let metadata = r#"{"properties":[{"type":"olm.csv.metadata","value":{}}]}"#;
-        assert_eq!(Permissions::of(metadata.as_bytes()), None);
+        assert_eq!(Permissions::from_bundle(metadata.as_bytes()), None);
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
             r#"{{"schema":"olm.bundle","properties":[{}]}}"#,
             properties.join(",")
         );
-        let found = Permissions::of(line.as_bytes()).unwrap();
+        let found = Permissions::from_bundle(line.as_bytes()).unwrap();
         let told = |all: &[AccountRules]| -> Vec<String> {
             let all = all.iter();
             all.map(|one| {
@@ -302,7 +302,7 @@ mod tests {
             r#"{{"schema":"olm.bundle","properties":[{}]}}"#,
             properties.join(",")
         );
-        let found = Permissions::of(line.as_bytes()).unwrap();
+        let found = Permissions::from_bundle(line.as_bytes()).unwrap();
         let [bound] = &found.namespaced[..] else {
             panic!("{found:?}")
         };

@@ -45,7 +45,7 @@ fn metadata() -> Value {
 
 #[test]
 fn metadata_and_manifest_say_the_same() {
-    let of_property = Presentation::of_bundle(
+    let of_property = Presentation::from_bundle(
         &bundle(&json!([{"type": "olm.csv.metadata", "value": metadata()}])),
         None,
     );
@@ -65,9 +65,9 @@ fn metadata_and_manifest_say_the_same() {
         object(&json!({"kind": "ConfigMap"})),
         object(&csv)
     ]));
-    assert_eq!(Presentation::of_bundle(&objects, None), of_property);
+    assert_eq!(Presentation::from_bundle(&objects, None), of_property);
     let given = csv.to_string();
-    let given = Presentation::of_bundle(&bundle(&json!([])), Some(given.as_bytes()));
+    let given = Presentation::from_bundle(&bundle(&json!([])), Some(given.as_bytes()));
     assert_eq!(given, of_property);
 
     assert_eq!(of_property.display_name, "A \"b\"");
@@ -83,7 +83,7 @@ fn a_manifest_may_be_yaml_and_its_base64_may_have_line_breaks() {
     let mut data = STANDARD.encode(manifest);
     data.insert(10, '\n');
     let line = bundle(&json!([{"type": "olm.bundle.object", "value": {"data": data}}]));
-    let presentation = Presentation::of_bundle(&line, None);
+    let presentation = Presentation::from_bundle(&line, None);
     assert_eq!(presentation.display_name, "From YAML");
 }
 
@@ -95,7 +95,7 @@ fn a_manifest_is_found_behind_any_number_of_others() {
     };
     let mut objects = vec![object("ConfigMap"); 1_500];
     objects.push(object("ClusterServiceVersion"));
-    let presentation = Presentation::of_bundle(&bundle(&json!(objects)), None);
+    let presentation = Presentation::from_bundle(&bundle(&json!(objects)), None);
     assert_eq!(presentation.display_name, "ClusterServiceVersion");
 }
 
@@ -107,7 +107,7 @@ fn malformed_values_count_as_absent() {
         json!([{"type": "olm.csv.metadata", "value": {"displayName": 1}}]),
         json!([{"type": "olm.bundle.object", "value": {"data": "?"}}]),
     ] {
-        let presentation = Presentation::of_bundle(&bundle(&properties), None);
+        let presentation = Presentation::from_bundle(&bundle(&properties), None);
         assert_eq!(presentation.display_name, "");
     }
     assert_eq!(image(br#"{"Image":"quay.io/a"}"#), "quay.io/a");
@@ -124,7 +124,7 @@ fn a_bundle_says_what_it_brings_and_needs() {
         {"type": "olm.package.required", "value": {"packageName": "b", "versionRange": ">1.0.0"}},
         {"type": "other", "value": 1},
     ]));
-    let view = BundleView::of(&line);
+    let view = BundleView::new(&line);
     assert_eq!((&*view.image, &*view.version), ("example.com/a:1", "1.0.0"));
     assert_eq!(view.release, "2");
     assert_eq!(view.provides[0].kind, "K");
@@ -151,7 +151,7 @@ fn what_is_malformed_counts_as_absent() {
         json!([{"type": "olm.package", "value": "x"}]),
     ] {
         let line = bundle(&properties);
-        let view = BundleView::of(&line);
+        let view = BundleView::new(&line);
         let mut expected = Presentation::default();
         // Metadata without labels is that of a bundle for one architecture.
         if properties[0]["value"]["links"].is_object() {
@@ -161,7 +161,7 @@ fn what_is_malformed_counts_as_absent() {
         assert_eq!(view.version, "");
     }
     for line in [&b""[..], b"{", b"[]", b"{\"properties\":[{"] {
-        assert_eq!(BundleView::of(line).image, "");
+        assert_eq!(BundleView::new(line).image, "");
     }
 }
 
@@ -170,11 +170,11 @@ fn a_package_shows_its_picture() {
     let blob =
         json!({"description": "d", "icon": {"base64data": "YQ==", "mediatype": "image/png"}});
     let line = line(&blob);
-    let view = PackageView::of(&line);
+    let view = PackageView::new(&line);
     assert_eq!(view.description, "d");
     let (data, media_type) = view.icon.unwrap();
     assert_eq!((&*data, &*media_type), ("YQ==", "image/png"));
-    assert!(PackageView::of(b"{\"icon\":{}}").icon.is_none());
+    assert!(PackageView::new(b"{\"icon\":{}}").icon.is_none());
     for unsafe_type in ["text/html", "image/", "image/a\r\nb", "image/svg+xml;a=b"] {
         assert_eq!(safe_type(unsafe_type), "application/octet-stream");
     }
@@ -207,7 +207,7 @@ fn the_template_of_a_namespace_outweighs_its_suggested_name() {
         let blob = json!({"properties": [
             {"type": "olm.csv.metadata", "value": {"annotations": annotations}},
         ]});
-        Presentation::of_bundle(&line(&blob), None)
+        Presentation::from_bundle(&line(&blob), None)
     };
     let template = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "name": "whole", "labels": {"a": "b"}, "annotations": null}});

@@ -46,9 +46,9 @@ fields!(RelatedImage { name = "name", image = "image" });
 
 impl<'a> BundleView<'a> {
     /// Reads the canonical line of a bundle.
-    pub fn of(line: &'a [u8]) -> Self {
+    pub fn new(line: &'a [u8]) -> Self {
         let mut view = Self {
-            presentation: Presentation::of_bundle(line, None),
+            presentation: Presentation::from_bundle(line, None),
             ..Self::default()
         };
         Cursor::new(line).each_member(|key, value| {
@@ -99,7 +99,7 @@ pub struct PackageView<'a> {
 
 impl<'a> PackageView<'a> {
     /// Reads the canonical line of a package.
-    pub fn of(line: &'a [u8]) -> Self {
+    pub fn new(line: &'a [u8]) -> Self {
         let mut view = Self::default();
         Cursor::new(line).each_member(|key, value| {
             if key.eq_ignore_ascii_case("description") {

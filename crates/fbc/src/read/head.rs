@@ -8,7 +8,7 @@ use crate::text::json::unescape;
 
 /// The advice for a document that is not part of a catalog.
 pub(crate) const CORRECT: &str =
-    "correct it, or list a file that is no part of the catalog in .indexignore";
+    "correct it, or list a file that is not part of the catalog in .indexignore";
 
 /// Schema, package and name of a document; empty without one.
 pub(crate) struct Head<'a> {

@@ -110,7 +110,7 @@ impl<V: Visitor> Reading<'_, V> {
                     objects += 1;
                 }
                 Err(error) => {
-                    let reason = Unreadable::of_json(&error, text, next, self.out.line_ends);
+                    let reason = Unreadable::from_json(&error, text, next, self.out.line_ends);
                     if undecided && objects <= 1 {
                         let yaml = at + blanks(&text[at..]);
                         self.out.line_ends -= lines(&text[yaml..next]);
@@ -166,7 +166,7 @@ impl<V: Visitor> Reading<'_, V> {
                     }
                 }
                 Err(error) => {
-                    let reason = Unreadable::of_yaml(&error, first);
+                    let reason = Unreadable::from_yaml(&error, first);
                     not_json.unwrap_or(reason).note(self.out);
                 }
             }

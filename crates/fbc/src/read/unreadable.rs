@@ -27,7 +27,7 @@ pub(crate) struct Unreadable {
 
 impl Unreadable {
     /// `line_ends` are those before `start`, where the value begins.
-    pub(crate) fn of_json(error: &JsonError, text: &[u8], start: usize, line_ends: u32) -> Self {
+    pub(crate) fn from_json(error: &JsonError, text: &[u8], start: usize, line_ends: u32) -> Self {
         // An error at the end is shown after the last text.
         let end = text.trim_ascii_end().len().max(start);
         let (at, message) = if text[start..].starts_with(b"---") {
@@ -52,7 +52,7 @@ impl Unreadable {
     }
 
     /// `first` is the document's first line.
-    pub(crate) fn of_yaml(error: &yaml::YamlError, first: u32) -> Self {
+    pub(crate) fn from_yaml(error: &yaml::YamlError, first: u32) -> Self {
         Self {
             line: first + error.line.map_or(0, |line| saturated(line) - 1),
             column: error.column.map(saturated),

@@ -45,7 +45,7 @@ impl<'a> Channel<'a> {
             numbers,
             chain: Vec::new(),
         };
-        let mut next = Some(*Chains::of(&channel.entries).heads().first()?);
+        let mut next = Some(*Chains::new(&channel.entries).heads().first()?);
         while let Some(number) = next.filter(|number| channel.places[*number].is_none()) {
             channel.places[number] = Some(channel.chain.len());
             channel.chain.push(number);

@@ -20,7 +20,7 @@ pub(crate) struct Choice<'a> {
 
 impl<'a> Choice<'a> {
     /// The part of a package that a request selects.
-    pub(crate) fn of(
+    pub(crate) fn new(
         package: Rc<Package<'a>>,
         wanted: &PackageSelection,
         full: bool,

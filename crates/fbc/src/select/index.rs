@@ -52,7 +52,7 @@ pub(crate) struct Facts {
 }
 
 impl<'a> CatalogIndex<'a> {
-    pub(crate) fn of(catalog: &'a Catalog) -> Self {
+    pub(crate) fn new(catalog: &'a Catalog) -> Self {
         let mut lines: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
         let packages = catalog.lines.iter().filter(|line| is_package(line));
         for package in packages {

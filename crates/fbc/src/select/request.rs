@@ -62,7 +62,9 @@ pub struct VersionRange {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// An end that is no version.
-    #[error("{text:?} is no version that a range could end at: {problem}; write it like \"1.2.3\"")]
+    #[error(
+        "{text:?} is not a version that a range could end at: {problem}; write it like \"1.2.3\""
+    )]
     Version {
         /// The text.
         text: String,
@@ -70,7 +72,7 @@ pub enum RequestError {
         problem: String,
     },
     /// Nothing can be in the range.
-    #[error("no version is from {min} to {max}; exchange the two, or leave one out")]
+    #[error("the range {min} to {max} is empty; swap the ends, or leave one out")]
     EmptyRange {
         /// The lower end.
         min: String,

@@ -17,7 +17,7 @@ use crate::text::suggest::proposal_or_all;
 /// first in the selection counts.
 pub fn select(catalogs: &[Catalog], request: &Request) -> Result<Selected, SelectError> {
     request.check()?;
-    let indexes: Vec<CatalogIndex<'_>> = catalogs.iter().map(CatalogIndex::of).collect();
+    let indexes: Vec<CatalogIndex<'_>> = catalogs.iter().map(CatalogIndex::new).collect();
     let mut notes = Vec::new();
     let mut chosen: BTreeMap<&str, Choice<'_>> = BTreeMap::new();
     for selection in &request.selections {
@@ -38,7 +38,7 @@ pub fn select(catalogs: &[Catalog], request: &Request) -> Result<Selected, Selec
                 let package = find(&indexes, &from, &wanted.name)?;
                 let name = package.name;
                 let any_default = request.any_default;
-                let choice = Choice::of(package, wanted, selection.full, any_default, &mut notes)?;
+                let choice = Choice::new(package, wanted, selection.full, any_default, &mut notes)?;
                 if chosen.insert(name, choice).is_some() {
                     return Err(RequestError::PackageInTwo(name.to_owned()).into());
                 }
@@ -82,7 +82,7 @@ fn choose_all<'a>(
             }
             if let Some(package) = index.package(name) {
                 let wanted = PackageSelection::named(name);
-                let choice = Choice::of(package, &wanted, full, any_default, &mut Vec::new())?;
+                let choice = Choice::new(package, &wanted, full, any_default, &mut Vec::new())?;
                 chosen.insert(name, choice);
             }
         }

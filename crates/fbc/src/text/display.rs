@@ -3,20 +3,26 @@
 
 use std::fmt::Display;
 
-/// The longest name in a message, in bytes.
+/// The longest name in a message, in characters.
 const MAX_NAME: usize = 253;
 
 /// The number of names that a message lists.
 pub const MAX_NAMES: usize = 20;
 
-/// The text, cut at a character boundary if it is longer than `limit` bytes.
+/// The first `limit` characters of a text, and `…` if there are more.
 pub fn clip(text: &str, limit: usize) -> String {
-    if text.len() <= limit {
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The same for a place of `width` characters, one of which the `…` takes.
+pub fn fit(text: &str, width: usize) -> String {
+    if text.chars().nth(width).is_none() {
         return text.to_owned();
     }
-    let mut clipped = text[..text.floor_char_boundary(limit)].to_owned();
-    clipped.push('…');
-    clipped
+    clip(text, width.saturating_sub(1))
 }
 
 /// Whether a character changes the writing direction: those of a catalog could mislead.
@@ -77,7 +83,10 @@ mod tests {
     fn long_texts_are_cut_at_a_character() {
         assert_eq!(clip("abc", 3), "abc");
         assert_eq!(clip("abcd", 3), "abc…");
-        assert_eq!(clip("aéé", 2), "a…");
+        assert_eq!(clip("aéé", 2), "aé…");
+        assert_eq!(fit("aéé", 3), "aéé");
+        assert_eq!(fit("aééé", 3), "aé…");
+        assert_eq!(fit("ab", 0), "…");
         assert_eq!(
             shown(&"x".repeat(MAX_NAME + 1)).chars().count(),
             MAX_NAME + 1

@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path) -> Result<AuthFile, FileError> {
         rejected(format!("invalid JSON at line {line}, column {column}"))
     })?;
     let Value::Object(mut document) = document else {
-        return Err(rejected("it is no JSON object".into()));
+        return Err(rejected("it is not a JSON object".into()));
     };
     let mut take = |name: &str| {
         let key = document
@@ -57,7 +57,7 @@ pub(super) fn read(path: &Path) -> Result<AuthFile, FileError> {
     let mut object = |name: &str| match take(name) {
         Some(Value::Object(found)) => Ok(Some(found)),
         None | Some(Value::Null) => Ok(None),
-        Some(_) => Err(rejected(format!("{name} is no JSON object"))),
+        Some(_) => Err(rejected(format!("{name} is not a JSON object"))),
     };
     let (auths, helpers) = (object("auths")?, object("credHelpers")?);
     let store = store.as_ref().and_then(Value::as_str).map(str::to_owned);

@@ -18,6 +18,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use crate::credentials::secret::{Credentials, Secret};
+use crate::display::clip;
 
 /// The time limit of a helper.
 const LONGEST: Duration = Duration::from_secs(15);
@@ -48,7 +49,7 @@ struct Kept {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HelperError {
     /// An invalid name.
-    #[error("{0:?} is no valid name of a credential helper")]
+    #[error("{0:?} is not a valid name of a credential helper")]
     Name(String),
     /// It cannot be run.
     #[error("docker-credential-{name} cannot be run: {source}")]
@@ -70,7 +71,7 @@ pub(super) enum HelperError {
         status: ExitStatus,
     },
     /// Its output is no credentials document.
-    #[error("the output of docker-credential-{0} is no credentials document")]
+    #[error("the output of docker-credential-{0} is not a credentials document")]
     Output(String),
 }
 
@@ -116,8 +117,7 @@ async fn run(
     // It is a part of a program's name, and must not become a path.
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(good) {
-        let shown = name.chars().take(MAX_NAME).collect();
-        return Err(HelperError::Name(shown));
+        return Err(HelperError::Name(clip(name, MAX_NAME)));
     }
     let program = format!("docker-credential-{name}");
     run_program(program.as_ref(), name, server, longest).await

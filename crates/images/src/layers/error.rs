@@ -112,6 +112,11 @@ impl UnpackError {
         }
     }
 
+    /// Whether a layer cannot be read, or a spool file cannot be written.
+    pub fn is_io(&self) -> bool {
+        matches!(self, Self::Open { .. } | Self::Read { .. } | Self::Spool(_))
+    }
+
     /// A short label for metrics: `damaged`, `hostile`, `io`,
     /// `limit`, `missing_folder` or `unsupported`.
     pub fn reason(&self) -> &'static str {

@@ -7,6 +7,7 @@
 
 use std::cmp::Ordering;
 
+use crate::display::clip;
 use crate::layers::error::LayerRejection;
 
 /// The separator between the names of a key.
@@ -117,11 +118,7 @@ pub(super) fn shown(path: &[u8]) -> String {
     // A character has at most four bytes.
     let head = &path[..path.len().min(4 * SHOWN + 4)];
     let text = String::from_utf8_lossy(head);
-    let mut shown: String = text.chars().take(SHOWN).collect();
-    if shown.len() < path.len() && text.chars().nth(SHOWN).is_some() {
-        shown.push('…');
-    }
-    shown
+    clip(&text, SHOWN)
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl Records {
         if let Some(name) = sparse.name {
             self.path = Some(name);
         }
-        Stored::Sparse(Sparse::of_records(numbers, sparse.size))
+        Stored::Sparse(Sparse::from_records(numbers, sparse.size))
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) enum Next {
 
 impl Sparse {
     /// The header of a file in the old GNU format.
-    pub(super) fn of_header(header: &Header) -> Self {
+    pub(super) fn from_header(header: &Header) -> Self {
         let mut sparse = Self::default();
         let Some(header) = header.as_gnu() else {
             sparse.damaged = true;
@@ -60,7 +60,7 @@ impl Sparse {
     }
 
     /// A map from PAX records, or in the contents if there are no numbers.
-    pub(super) fn of_records(numbers: Option<Vec<u64>>, size: Option<u64>) -> Self {
+    pub(super) fn from_records(numbers: Option<Vec<u64>>, size: Option<u64>) -> Self {
         Self {
             map_in_contents: numbers.is_none(),
             numbers: numbers.unwrap_or_default(),

@@ -400,7 +400,7 @@ impl<'a, S: TarSource> TarEntries<'a, S> {
     /// The map of a file in the old GNU format, which can continue in blocks
     /// before the contents.
     fn read_sparse_map(&mut self, header: &Header) -> Result<Sparse, Fault> {
-        let mut sparse = Sparse::of_header(header);
+        let mut sparse = Sparse::from_header(header);
         let mut more = header.as_gnu().is_some_and(tar::GnuHeader::is_extended);
         while more {
             let mut map = GnuExtSparseHeader::new();

@@ -82,7 +82,7 @@ impl DockerImages {
             for (name, id) in image.layers.iter().zip(ids) {
                 layers.push(images.layer(archive, name, id)?);
             }
-            let config = Descriptor::of(DOCKER_CONFIG, &config);
+            let config = Descriptor::new(DOCKER_CONFIG, &config);
             images.blobs.insert(config.digest, image.config);
             let descriptor = images
                 .manifest(&config, &layers)
@@ -147,7 +147,7 @@ impl DockerImages {
         layers: &[Descriptor],
     ) -> Result<Descriptor, DocumentError> {
         let bytes = Bytes::from(document::docker_manifest(config, layers)?);
-        let descriptor = Descriptor::of(DOCKER_MANIFEST, &bytes);
+        let descriptor = Descriptor::new(DOCKER_MANIFEST, &bytes);
         self.manifests.insert(descriptor.digest, bytes);
         Ok(descriptor)
     }

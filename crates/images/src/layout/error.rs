@@ -19,7 +19,7 @@ pub enum LayoutError {
         compression: &'static str,
     },
     /// No tar archive, or a damaged one.
-    #[error("{path} is no tar archive, or damaged at byte {offset}: {damage}")]
+    #[error("{path} is not a tar archive, or damaged at byte {offset}: {damage}")]
     Damaged {
         /// The archive.
         path: PathBuf,
@@ -71,7 +71,7 @@ pub enum LayoutError {
         source: io::Error,
     },
     /// A path that should be a file.
-    #[error("{path} is no regular file")]
+    #[error("{path} is not a regular file")]
     NoFile {
         /// The path.
         path: PathBuf,

@@ -24,7 +24,7 @@ pub struct Attachment {
 
 impl Attachment {
     /// Reads the subject of a manifest, if it has one.
-    pub fn of(manifest: &[u8]) -> Option<Self> {
+    pub fn from_manifest(manifest: &[u8]) -> Option<Self> {
         let document: Value = serde_json::from_slice(manifest).ok()?;
         let kinds = [&document["artifactType"], &document["config"]["mediaType"]];
         let mut kinds = kinds.into_iter().filter_map(Value::as_str);
@@ -60,7 +60,7 @@ mod tests {
             format!(r#"{{"schemaVersion":2,"subject":{{"digest":"{subject}"}}{rest}}}"#)
         };
         let kind = |rest: &str| {
-            Attachment::of(document(rest).as_bytes())
+            Attachment::from_manifest(document(rest).as_bytes())
                 .unwrap()
                 .artifact_type
         };
@@ -70,7 +70,10 @@ mod tests {
             kind(r#","artifactType":"","config":{"mediaType":"c/d"}"#),
             "c/d"
         );
-        assert_eq!(Attachment::of(b"{}"), None);
-        assert_eq!(Attachment::of(br#"{"subject":{"digest":"md5:0"}}"#), None);
+        assert_eq!(Attachment::from_manifest(b"{}"), None);
+        assert_eq!(
+            Attachment::from_manifest(br#"{"subject":{"digest":"md5:0"}}"#),
+            None
+        );
     }
 }

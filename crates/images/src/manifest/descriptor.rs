@@ -41,7 +41,7 @@ pub struct Descriptor {
 
 impl Descriptor {
     /// The descriptor of this content.
-    pub fn of(media_type: &str, content: &[u8]) -> Self {
+    pub fn new(media_type: &str, content: &[u8]) -> Self {
         Self {
             media_type: media_type.into(),
             digest: Digest::of(content),

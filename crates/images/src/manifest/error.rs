@@ -14,10 +14,10 @@ pub enum ManifestError {
         size: u64,
     },
     /// Not JSON, or with other types than in a manifest.
-    #[error("the document is no image manifest and no index")]
+    #[error("the document is neither an image manifest nor an index")]
     Json(#[source] serde_json::Error),
     /// Not an image configuration.
-    #[error("the document is no image configuration")]
+    #[error("the document is not an image configuration")]
     Config(#[source] serde_json::Error),
     /// A manifest in Docker's schema 1, whose layers have other digests.
     #[error(
@@ -28,7 +28,9 @@ pub enum ManifestError {
     #[error("the manifest has schemaVersion {0}; only 2 is supported")]
     SchemaVersion(i64),
     /// A media type of neither an image nor an index.
-    #[error("the document has the media type {0:?}, which is no image manifest and no index")]
+    #[error(
+        "the document has the media type {0:?}, which is neither that of an image manifest nor of an index"
+    )]
     MediaType(String),
     /// Fields that do not fit the media type, or that fit both an image and an
     /// index.

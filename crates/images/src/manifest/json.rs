@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
+use crate::display::clip;
+
 /// The longest text of a document that an error repeats, in characters.
 const MAX_SHOWN: usize = 200;
 
@@ -39,5 +41,5 @@ pub(crate) fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserializ
 
 /// A text of a document, cut for an error message.
 pub(crate) fn cut(text: &str) -> String {
-    text.chars().take(MAX_SHOWN).collect()
+    clip(text, MAX_SHOWN)
 }

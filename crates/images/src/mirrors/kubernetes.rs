@@ -179,7 +179,7 @@ fn blocks_source(policy: &Node) -> Result<bool, String> {
         Content::Text(text) if text == NEVER_CONTACT => return Ok(true),
         Content::Text(text) if text == ALLOW_CONTACT => return Ok(false),
         Content::Text(text) => format!("is {:?}", shown(text)),
-        Content::List(_) | Content::Object(_) => "is no text".to_owned(),
+        Content::List(_) | Content::Object(_) => "is not a string".to_owned(),
     };
     let line = policy.line;
     Err(format!(
@@ -196,7 +196,7 @@ fn location(
     let line = node.line;
     match node.content {
         Content::Text(text) => check(&text).map_err(|problem| format!("line {line}: {problem}")),
-        _ => Err(format!("line {line}: {what} is no text")),
+        _ => Err(format!("line {line}: {what} is not a string")),
     }
 }
 
@@ -208,7 +208,7 @@ fn list(members: &mut Members, key: &str) -> Result<Vec<Node>, String> {
     match value.content {
         Content::Null => Ok(Vec::new()),
         Content::List(items) => Ok(items),
-        _ => Err(format!("line {line}: {key} is no list")),
+        _ => Err(format!("line {line}: {key} is not a list")),
     }
 }
 
@@ -219,7 +219,7 @@ fn members(node: Node, what: &str) -> Result<Members, String> {
         Content::Null => Ok(Members::new()),
         Content::Object(members) => Ok(members),
         _ => Err(format!(
-            "line {line}: {what} is no object; write keys and values"
+            "line {line}: {what} is not an object; write keys and values"
         )),
     }
 }
@@ -388,12 +388,12 @@ items:
             (
                 "mirrors: [mirror.example:5000/older]",
                 "mirrors: mirror.example:5000/older",
-                "line 30: mirrors is no list",
+                "line 30: mirrors is not a list",
             ),
             (
                 "mirrors: [mirror.example:5000/older]",
                 "mirrors: [[]]",
-                "line 30: the mirror is no text",
+                "line 30: the mirror is not a string",
             ),
             (
                 "mirrorSourcePolicy: N",

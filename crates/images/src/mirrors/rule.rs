@@ -1,5 +1,6 @@
 //! The rule for all images under one prefix.
 
+use crate::display::clip;
 use crate::reference::without_user;
 
 /// The longest prefix or location, in bytes.
@@ -42,7 +43,7 @@ pub(super) fn checked_prefix(text: &str) -> Result<String, String> {
     };
     let domain = checked_location(domain)?;
     if domain.contains(['/', ':', '@']) {
-        let problem = "is no wildcard: it has to be written \"*.DOMAIN\", without port and path";
+        let problem = "is not a wildcard: it has to be written \"*.DOMAIN\", without port and path";
         return Err(format!("{:?} {problem}", shown(text)));
     }
     Ok(format!("*.{domain}"))
@@ -67,7 +68,7 @@ pub(super) fn checked_location(text: &str) -> Result<String, String> {
     }
     let good = |c: char| c.is_ascii_alphanumeric() || "-._:/@[]".contains(c);
     if trimmed.is_empty() || trimmed.len() > MAX_LOCATION || !trimmed.chars().all(good) {
-        return rejected("is no HOST[:PORT][/PATH]; only a prefix may begin with \"*.\"");
+        return rejected("is not a HOST[:PORT][/PATH]; only a prefix may begin with \"*.\"");
     }
     let (host, path) = trimmed.split_once('/').unwrap_or((trimmed, ""));
     if host
@@ -85,6 +86,5 @@ pub(super) fn checked_location(text: &str) -> Result<String, String> {
 
 /// A text for messages, without a password.
 pub(super) fn shown(text: &str) -> String {
-    let text = without_user(text);
-    text.chars().take(MAX_SHOWN).collect()
+    clip(without_user(text), MAX_SHOWN)
 }

@@ -49,7 +49,7 @@ impl Admission {
     /// the image is rejected whatever its signatures. Layouts and archives
     /// hold none, so that a required one rejects them. It blocks.
     pub fn read(files: &PolicyFiles, image: &PolicySubject) -> Result<Self, PolicyError> {
-        let admission = Self::of(files, image)?;
+        let admission = Self::unjudged(files, image)?;
         match admission.rejection() {
             Some(rejection) => Err(rejection.into()),
             None if matches!(image, PolicySubject::Layout(..)) => {
@@ -67,7 +67,7 @@ impl Admission {
 
     /// Reads the policy and finds the requirements for an image, also for one
     /// that is rejected. It blocks.
-    pub fn of(files: &PolicyFiles, image: &PolicySubject) -> Result<Self, FileError> {
+    pub fn unjudged(files: &PolicyFiles, image: &PolicySubject) -> Result<Self, FileError> {
         let found = match &files.named {
             Some(path) => Some((
                 path.as_path(),

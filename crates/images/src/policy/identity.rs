@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::digest::{is_digest, is_hexadecimal};
+use crate::display::clip;
 use crate::reference::{Reference, is_registry, is_repository};
 
 /// The longest name in a signature, in bytes.
@@ -63,8 +64,8 @@ impl SignedIdentity {
                 None => (text.as_str(), None),
             };
             if text.len() > MAX_NAME || !is_registry(host) || !path.is_none_or(is_repository) {
-                let shown: String = text.chars().take(100).collect();
-                return Err(format!("{shown:?} is no host with a path"));
+                let shown = clip(text, 100);
+                return Err(format!("{shown:?} is not a host with a path"));
             }
         }
         Ok(Self::RemapIdentity {
@@ -152,8 +153,8 @@ impl SignedName {
     /// Parses a name in Docker's format, where the host is optional.
     fn parse(text: &str) -> Result<Self, String> {
         let rejected = || {
-            let shown: String = text.chars().take(100).collect();
-            Err(format!("{shown:?} is no image name"))
+            let shown = clip(text, 100);
+            Err(format!("{shown:?} is not an image name"))
         };
         if text.len() > MAX_NAME {
             return rejected();

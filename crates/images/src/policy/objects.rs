@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::config_files::{self, FileError, FileKind};
+use crate::display::clip;
 use crate::policy::files::PolicyFiles;
 use crate::policy::parse::ImagePolicy;
 
@@ -91,8 +92,7 @@ fn namespaces(objects: &[ImagePolicy]) -> Option<String> {
 
 /// A namespace of a file, bounded and on one line.
 fn shown(namespace: &str) -> String {
-    let start: String = namespace.chars().take(MAX_NAME).collect();
-    start.escape_debug().to_string()
+    clip(namespace, MAX_NAME).escape_debug().to_string()
 }
 
 fn file_objects(path: &Path) -> Result<Vec<ImagePolicy>, FileError> {

@@ -48,8 +48,9 @@ impl Registries {
     /// The route to an image, also to one that the policy rejects, to ask for
     /// the verdict on it with [`Route::judge`].
     pub async fn unjudged_route(&self, requested: &Reference) -> Result<Route, Error> {
-        let read =
-            |policy: &PolicyFiles, subject: &PolicySubject| Ok(Admission::of(policy, subject)?);
+        let read = |policy: &PolicyFiles, subject: &PolicySubject| {
+            Ok(Admission::unjudged(policy, subject)?)
+        };
         self.route_with(requested, read).await
     }
 

@@ -158,7 +158,7 @@ impl BlobStream {
                         Err(source) => Err(self.mismatch(&url, encoding, source)),
                     };
                 }
-                Ok(Err(error)) => Error::of_transport(&self.request.reference, &url, error),
+                Ok(Err(error)) => Error::from_transport(&self.request.reference, &url, error),
                 Ok(Ok(None)) => self.mismatch(
                     &url,
                     encoding,

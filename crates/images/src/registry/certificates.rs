@@ -84,14 +84,14 @@ impl Certificates {
     pub(super) fn choose(&self, trusted: &[&str], own: &str) -> Result<Chosen, FileError> {
         let mut chosen = Chosen::default();
         for path in self.bundles.iter() {
-            chosen.bundles.push(Stamp::of(path)?);
+            chosen.bundles.push(Stamp::read(path)?);
         }
         for host in trusted {
             let Some(folder) = self.folder(host) else {
                 continue;
             };
             for path in config_files::list(FileKind::Certificates, &folder, &[".crt"])? {
-                chosen.authorities.push(Stamp::of(&path)?);
+                chosen.authorities.push(Stamp::read(&path)?);
             }
             if *host == own && chosen.identity.is_none() {
                 chosen.identity = pair(&folder)?;
@@ -138,7 +138,7 @@ fn read_identity(certificate: &Stamp, key: &Stamp) -> Result<Identity, FileError
     pem.push(b'\n');
     pem.extend(read(&key.path)?);
     let refused = || {
-        let problem = "it is no PEM certificate with a matching key";
+        let problem = "it is not a PEM certificate with a matching key";
         FileError::content(FileKind::Certificates, &certificate.path, problem)
     };
     let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
@@ -153,7 +153,7 @@ fn read_identity(certificate: &Stamp, key: &Stamp) -> Result<Identity, FileError
 }
 
 impl Stamp {
-    fn of(path: &Path) -> Result<Self, FileError> {
+    fn read(path: &Path) -> Result<Self, FileError> {
         let metadata = fs::metadata(path)
             .map_err(|error| FileError::new(FileKind::Certificates, path, error))?;
         Ok(Self {
@@ -180,7 +180,7 @@ fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileErr
         }
     }
     if found.is_empty() {
-        let problem = "it is no PEM file with a usable certificate";
+        let problem = "it is not a PEM file with a usable certificate";
         return Err(FileError::content(FileKind::Certificates, path, problem));
     }
     if broken > 0 {
@@ -210,7 +210,7 @@ fn pair(folder: &Path) -> Result<Option<(Stamp, Stamp)>, FileError> {
         None => Ok(None),
         Some(certificate) => {
             let key = certificate.with_extension("key");
-            Ok(Some((Stamp::of(certificate)?, Stamp::of(&key)?)))
+            Ok(Some((Stamp::read(certificate)?, Stamp::read(&key)?)))
         }
     }
 }

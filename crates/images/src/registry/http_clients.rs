@@ -58,7 +58,7 @@ impl HttpClients {
         Self {
             settings: settings.clone(),
             certificates: Certificates::new(&settings.ca_files, &settings.certificate_folders),
-            proxies: Proxies::of_environment(),
+            proxies: Proxies::from_environment(),
             clients: Cache::new(MAX_CLIENTS),
         }
     }
@@ -100,13 +100,13 @@ fn tls(key: &ClientKey) -> Result<ClientConfig, ClientError> {
     let Loaded { trusted, identity } = key.certificates.load()?;
     let failed = |error: rustls::Error| ClientError::Build(error.to_string());
     let verifier = if key.unverified {
-        Verifier::of_any()
+        Verifier::with_any_certificate()
     } else {
-        Verifier::of_system_and(trusted.clone()).or_else(|error| {
+        Verifier::with_system_and(trusted.clone()).or_else(|error| {
             // Without system certificates, plain http still works, and https
             // with the configured authorities.
             tracing::warn!(%error, "cannot load the system's certificate authorities; only configured ones are trusted");
-            Verifier::of(trusted).map_err(failed)
+            Verifier::with_certificates(trusted).map_err(failed)
         })?
     };
     let builder = verifier.client().map_err(failed)?;

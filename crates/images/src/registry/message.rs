@@ -6,6 +6,8 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::display::clip;
+
 /// The longest message that an error repeats, in characters.
 const MAX_MESSAGE: usize = 300;
 
@@ -65,12 +67,11 @@ impl RegistryMessage {
     }
 
     fn shortened(text: &str) -> Self {
-        Self(
-            text.chars()
-                .map(|c| if c.is_control() { ' ' } else { c })
-                .take(MAX_MESSAGE)
-                .collect(),
-        )
+        let signs = text.chars().take(MAX_MESSAGE + 1);
+        let plain: String = signs
+            .map(|sign| if sign.is_control() { ' ' } else { sign })
+            .collect();
+        Self(clip(&plain, MAX_MESSAGE))
     }
 }
 

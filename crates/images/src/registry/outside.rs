@@ -43,7 +43,7 @@ impl OutsideHost {
     ///
     /// # Errors
     /// If the URL has a local address, and the registry has none.
-    pub(super) async fn of(registry: &Url, url: &Url) -> Result<Option<Self>, &'static str> {
+    pub(super) async fn new(registry: &Url, url: &Url) -> Result<Option<Self>, &'static str> {
         let (registry, name) = (host(registry), host(url));
         if registry == name {
             return Ok(None);
@@ -109,7 +109,7 @@ mod tests {
 
     async fn check(registry: &str, url: &str) -> Result<bool, &'static str> {
         let parse = |text: &str| Url::parse(text).unwrap();
-        let host = OutsideHost::of(&parse(registry), &parse(url)).await;
+        let host = OutsideHost::new(&parse(registry), &parse(url)).await;
         host.map(|host| host.is_some())
     }
 

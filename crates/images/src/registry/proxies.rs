@@ -99,7 +99,7 @@ enum HostPattern {
 
 impl Proxies {
     /// The proxies of this process.
-    pub fn of_environment() -> Self {
+    pub fn from_environment() -> Self {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 

@@ -7,6 +7,7 @@ use http::header::{CONTENT_ENCODING, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use reqwest::{Response, Url};
 
+use crate::display::clip;
 use crate::error::{Error, Login};
 use crate::reference::Reference;
 use crate::registry::message::RegistryMessage;
@@ -83,7 +84,7 @@ pub(super) async fn body(
     let mut bytes = BytesMut::new();
     loop {
         let chunk = response.chunk().await;
-        match chunk.map_err(|error| Error::of_transport(reference, &url, error))? {
+        match chunk.map_err(|error| Error::from_transport(reference, &url, error))? {
             None => return Ok(bytes.freeze()),
             Some(chunk) if chunk.len() > limit - bytes.len() => return Err(too_large()),
             Some(chunk) => bytes.extend_from_slice(&chunk),
@@ -98,7 +99,7 @@ pub(super) fn encoding(response: &Response) -> Option<String> {
     let encoding = String::from_utf8_lossy(encoding.as_bytes());
     let encoding = encoding.trim();
     let is_none = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
-    (!is_none).then(|| encoding.chars().take(MAX_ENCODING).collect())
+    (!is_none).then(|| clip(encoding, MAX_ENCODING))
 }
 
 /// Whether the response is a success with a body.

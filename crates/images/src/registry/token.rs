@@ -176,7 +176,7 @@ impl Authorizer {
         self.transport
             .may_ask(&registry, &realm)
             .map_err(|reason| problem(&shown, reason))?;
-        let outside = OutsideHost::of(&registry, &realm).await;
+        let outside = OutsideHost::new(&registry, &realm).await;
         outside.map_err(|reason| problem(&shown, reason))?;
         let login = login_with(credentials.as_ref());
         let requested = realm.clone();
@@ -188,7 +188,7 @@ impl Authorizer {
         }
         let bytes = body(reference, response, MAX_TOKEN).await?;
         let answer: TokenDocument = serde_json::from_slice(&bytes)
-            .map_err(|_| problem(&shown, "its response is no token document"))?;
+            .map_err(|_| problem(&shown, "its response is not a token document"))?;
         let lifetime = answer.lifetime();
         let token = [answer.token, answer.access_token]
             .into_iter()

@@ -41,12 +41,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Signature, &'static str> {
             match kind {
                 b"simple-signing" => Ok(Signature::Simple(rest.to_vec())),
                 b"sigstore-json" => {
-                    sigstore(rest).ok_or("it is no signature of sigstore that can be read")
+                    sigstore(rest).ok_or("it is not a signature of sigstore that can be read")
                 }
-                _ => Err("it is no signature of a known kind"),
+                _ => Err("it is not a signature of a known kind"),
             }
         }
-        _ => Err("it is no signature: neither a binary OpenPGP message nor one of sigstore"),
+        _ => Err("it is not a signature: neither a binary OpenPGP message nor one of sigstore"),
     }
 }
 

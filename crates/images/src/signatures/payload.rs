@@ -34,7 +34,7 @@ impl Payload {
     /// Reads a document, after its signature was verified.
     pub(crate) fn parse(bytes: &[u8], kind: PayloadKind) -> Result<Self, String> {
         let ObjectOnly(document) = serde_json::from_slice::<ObjectOnly<Document>>(bytes)
-            .map_err(|_| "its payload is no simple signing document".to_owned())?;
+            .map_err(|_| "its payload is not a simple signing document".to_owned())?;
         let Critical {
             identity: ObjectOnly(identity),
             image: ObjectOnly(image),
@@ -44,7 +44,7 @@ impl Payload {
             return Err(format!("its payload is no {:?}", kind.stated()));
         }
         if document.optional.is_none() && kind == PayloadKind::Simple {
-            return Err("its payload is no simple signing document".to_owned());
+            return Err("its payload is not a simple signing document".to_owned());
         }
         Ok(Self {
             digest: image.docker_manifest_digest,
@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for OptionalVisitor {
                 "timestamp" => {
                     let stated: f64 = map.next_value()?;
                     if stated.fract() != 0.0 || stated.abs() >= MAX_TIMESTAMP {
-                        return Err(A::Error::custom("timestamp is no integer"));
+                        return Err(A::Error::custom("timestamp is not an integer"));
                     }
                 }
                 _ => {

@@ -133,7 +133,7 @@ impl Merged {
             return Ok(());
         };
         let Value::Object(members) = document else {
-            return Err("it is no object".into());
+            return Err("it is not an object".into());
         };
         match members.get("default-docker") {
             None | Some(Value::Null) => {}
@@ -167,7 +167,7 @@ fn place(section: &Value) -> Result<Option<Url>, String> {
     let text = |key: &str| match section.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
-        Some(_) => Err(format!("{key} is no text")),
+        Some(_) => Err(format!("{key} is not a string")),
     };
     for key in ["lookaside-staging", "sigstore-staging"] {
         text(key)?;
@@ -185,7 +185,7 @@ fn place(section: &Value) -> Result<Option<Url>, String> {
     let Some(place) = lookaside.or(sigstore) else {
         return Ok(None);
     };
-    let url = Url::parse(place).map_err(|_| format!("{place:?} is no URL"))?;
+    let url = Url::parse(place).map_err(|_| format!("{place:?} is not a URL"))?;
     let is_usable = match url.scheme() {
         "file" => url.to_file_path().is_ok_and(|path| is_plain(&path)),
         "http" | "https" => url.has_host() && url.username().is_empty() && url.password().is_none(),
@@ -198,7 +198,7 @@ fn place(section: &Value) -> Result<Option<Url>, String> {
     }
     if !is_usable {
         return Err(format!(
-            "{:?} is no place of signatures: file, http and https are supported, without a user",
+            "{:?} is not a place of signatures: file, http and https are supported, without a user",
             crate::registry::url::redacted(&url)
         ));
     }
@@ -217,7 +217,7 @@ fn object<'a>(
     match value {
         None | Some(Value::Null) => Ok(None.into_iter().flatten()),
         Some(Value::Object(members)) => Ok(Some(members).into_iter().flatten()),
-        Some(_) => Err(format!("{name} is no object")),
+        Some(_) => Err(format!("{name} is not an object")),
     }
 }
 
@@ -310,12 +310,12 @@ mod tests {
                 ],
                 "a.yaml has default-docker as well",
             ),
-            (vec![("a.yaml", "docker: []")], "docker is no object"),
-            (vec![("a.yaml", "[]")], "it is no object"),
+            (vec![("a.yaml", "docker: []")], "docker is not an object"),
+            (vec![("a.yaml", "[]")], "it is not an object"),
             (vec![("a.yaml", "docker: {a: {}, a: {}}")], "repeated"),
             (
                 vec![("a.yaml", "docker: {a: {lookaside: []}}")],
-                "lookaside is no text",
+                "lookaside is not a string",
             ),
             (vec![("a.yaml", "docker: {a: {lookaside: x}}")], "no URL"),
             (

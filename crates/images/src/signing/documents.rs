@@ -73,7 +73,7 @@ impl SignatureDocuments {
             };
             let payload = payload.document().map_err(|error| error.to_string())?;
             let signature = BASE64_STANDARD.encode(key.sign(&payload)?);
-            let mut layer = DescriptorJson::of(PAYLOAD, &payload);
+            let mut layer = DescriptorJson::new(PAYLOAD, &payload);
             layer.annotations.insert(SIGNATURE, signature);
             layers.push(layer);
             blobs.push(payload);
@@ -91,7 +91,7 @@ impl SignatureDocuments {
         let manifest = serde_json::to_vec(&ManifestJson {
             schema_version: 2,
             media_type: OCI_MANIFEST,
-            config: DescriptorJson::of(OCI_CONFIG, &config),
+            config: DescriptorJson::new(OCI_CONFIG, &config),
             layers,
         });
         blobs.push(config);
@@ -103,7 +103,7 @@ impl SignatureDocuments {
 }
 
 impl DescriptorJson {
-    fn of(media_type: &'static str, content: &[u8]) -> Self {
+    fn new(media_type: &'static str, content: &[u8]) -> Self {
         Self {
             media_type,
             size: content.len() as u64,

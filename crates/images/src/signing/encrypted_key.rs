@@ -100,7 +100,7 @@ pub(super) fn decrypt(content: &[u8], password: &[u8]) -> Result<Vec<u8>, String
 
 fn decoded(text: &str, what: &str) -> Result<Vec<u8>, String> {
     let bytes = BASE64_STANDARD.decode(text);
-    bytes.map_err(|_| format!("the {what} of its key is no base64"))
+    bytes.map_err(|_| format!("the {what} of its key is not base64"))
 }
 
 fn fixed<const LENGTH: usize>(text: &str, what: &str) -> Result<[u8; LENGTH], String> {
@@ -161,7 +161,11 @@ mod tests {
                 json!(""),
                 "salt of its key has the wrong length",
             ),
-            ("/cipher/nonce", json!("%"), "nonce of its key is no base64"),
+            (
+                "/cipher/nonce",
+                json!("%"),
+                "nonce of its key is not base64",
+            ),
             ("/ciphertext", json!("AAAA"), "no password file"),
             ("/cipher", json!({}), "cannot be read"),
         ] {

@@ -10,6 +10,7 @@ use x509_cert::der::asn1::{AnyRef, BitStringRef};
 use x509_cert::spki::{AlgorithmIdentifierRef, ObjectIdentifier, SubjectPublicKeyInfoRef};
 
 use crate::digest::Digest;
+use crate::display::clip;
 use crate::signatures::sigstore::key::PublicKey;
 use crate::signatures::sigstore::pem_sections;
 use crate::signing::encrypted_key;
@@ -36,12 +37,12 @@ impl SigningKey {
         }
         let section = pem_sections::only(pem)?;
         match section.tag() {
-            "PRIVATE KEY" => Self::of_pkcs8(section.contents()),
+            "PRIVATE KEY" => Self::from_pkcs8(section.contents()),
             "ENCRYPTED SIGSTORE PRIVATE KEY" | "ENCRYPTED COSIGN PRIVATE KEY" => {
-                Self::of_pkcs8(&encrypted_key::decrypt(section.contents(), password)?)
+                Self::from_pkcs8(&encrypted_key::decrypt(section.contents(), password)?)
             }
             tag => {
-                let tag: String = tag.chars().take(50).collect();
+                let tag = clip(tag, 50);
                 Err(format!(
                     "it is a PEM {tag:?}; supported are keys of cosign and \"PRIVATE KEY\" \
                      (PKCS#8)"
@@ -50,11 +51,11 @@ impl SigningKey {
         }
     }
 
-    fn of_pkcs8(der: &[u8]) -> Result<Self, String> {
+    fn from_pkcs8(der: &[u8]) -> Result<Self, String> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, der, &random)
-            .map_err(|_| "its key is no ECDSA key with P-256, the only supported kind")?;
-        let public = PublicKey::of_der(&subject_public_key(pair.public_key().as_ref())?)?;
+            .map_err(|_| "its key is not an ECDSA key with P-256, the only supported kind")?;
+        let public = PublicKey::from_der(&subject_public_key(pair.public_key().as_ref())?)?;
         Ok(Self {
             pair,
             random,

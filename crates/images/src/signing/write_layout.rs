@@ -27,7 +27,7 @@ pub fn write_layout(
             fs::write(blobs.join(Digest::of(bytes).hex()), bytes)?;
         }
         entries.push(IndexEntry {
-            descriptor: Descriptor::of(OCI_MANIFEST, &documents.manifest),
+            descriptor: Descriptor::new(OCI_MANIFEST, &documents.manifest),
             platform: None,
             annotations: [(REFERENCE_NAME.to_owned(), tag.clone())].into(),
         });

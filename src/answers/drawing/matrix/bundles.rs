@@ -110,7 +110,7 @@ fn mark<'a>(
             skip_range: String::new(),
         })
         .collect();
-    let survey = Chains::of(&entries).survey();
+    let survey = Chains::new(&entries).survey();
     let heads: HashSet<usize> = survey.heads.iter().copied().collect();
     let stranded: HashSet<usize> = survey.stranded.into_iter().collect();
     let cycles: HashSet<usize> = survey.cycles.into_iter().flatten().collect();

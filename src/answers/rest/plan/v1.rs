@@ -80,7 +80,7 @@ impl BestFirst {
             ranges.into_iter().map(|(_, one)| one.clone()).unzip();
         Self {
             moves,
-            index: RangeIndex::of(&ranges),
+            index: RangeIndex::new(&ranges),
         }
     }
 
@@ -125,7 +125,7 @@ pub(super) fn shortest<'a>(
 ) -> Found {
     let edges = Edges::of(channels);
     let (moves, ranges): (Vec<Move>, Vec<Range>) = edges.ranges.iter().cloned().unzip();
-    let mut index = RangeIndex::of(&ranges);
+    let mut index = RangeIndex::new(&ranges);
     shortest_of(channels, installed, to, |_, current| {
         let version = current.version.as_ref();
         // An entry that was reached need not be found again.

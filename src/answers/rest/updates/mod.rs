@@ -221,7 +221,7 @@ impl<'a> Chain<'a> {
             places: names.map(|(place, entry)| (&*entry.name, place)).collect(),
             named: named(&entries),
             with_range,
-            ranges: RangeIndex::of(&ranges),
+            ranges: RangeIndex::new(&ranges),
             entries,
         }
     }

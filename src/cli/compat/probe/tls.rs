@@ -41,11 +41,11 @@ impl Tls {
         target: &Target,
     ) -> anyhow::Result<Self> {
         let verifier = match trust {
-            Trust::System => Verifier::of_system_and(Vec::new())
+            Trust::System => Verifier::with_system_and(Vec::new())
                 .context("cannot read the system's authorities")?,
-            Trust::File(path) => Verifier::of(read(path)?)
+            Trust::File(path) => Verifier::with_certificates(read(path)?)
                 .with_context(|| format!("{} has an invalid certificate", path.display()))?,
-            Trust::Any => Verifier::of_any(),
+            Trust::Any => Verifier::with_any_certificate(),
         };
         let builder = verifier.client()?;
         let mut config = match client {

@@ -160,7 +160,7 @@ fn bundle(query: &ParsedQuery, name: &str, meta: u32) -> Result<Bytes, Problem> 
         })
         .collect();
     let line = snapshot.line(meta);
-    let view = BundleView::of(&line);
+    let view = BundleView::new(&line);
     let presentation = &view.presentation;
     let summary = presentation.summary(&presentation.description);
     let bundle = Bundle {
@@ -190,7 +190,7 @@ fn bundle(query: &ParsedQuery, name: &str, meta: u32) -> Result<Bytes, Problem> 
             })
             .collect(),
         related_images: &view.related_images,
-        permissions: Permissions::of(&line),
+        permissions: Permissions::from_bundle(&line),
         metadata: Metadata {
             display_name: &presentation.display_name,
             summary: &summary,

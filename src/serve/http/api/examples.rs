@@ -62,8 +62,8 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     let chosen = entry(&all, parameters.get("version"))?;
     let line = chosen.and_then(|entry| line(&query.snapshot, &package.name, &entry.name));
     let line = line.unwrap_or_default();
-    let view = BundleView::of(&line);
-    let described = ApiDescriptions::of(&line);
+    let view = BundleView::new(&line);
+    let described = ApiDescriptions::from_bundle(&line);
     let (group, kind) = (parameters.get("group"), parameters.get("kind"));
     let wanted = |api: &&Gvk| {
         group.is_none_or(|group| api.group == group) && kind.is_none_or(|kind| api.kind == kind)

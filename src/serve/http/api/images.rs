@@ -48,7 +48,7 @@ fn images(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     let catalog = query.snapshot.selection_input(name, wanted);
     let selected = select::select(&[catalog], &request)
         .map_err(|error| Problem::invalid_parameter(parameter(&error), error.to_string()))?;
-    let list = ImageList::of([&selected]);
+    let list = ImageList::from_selections([&selected]);
     let bytes = form
         .write(&list, to)
         .map_err(|error| form_problem(&error))?;

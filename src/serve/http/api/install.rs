@@ -143,7 +143,7 @@ pub(crate) fn installation<T>(
     let deprecations = deprecations.filter_map(|(what, reason)| Some((what, reason?)));
     let deprecations: Vec<(&'static str, &str)> = deprecations.collect();
     let line = line(snapshot, package, bundle.0).unwrap_or_default();
-    let view = BundleView::of(&line);
+    let view = BundleView::new(&line);
     let (modes, suggested) = (
         view.presentation.install_modes,
         view.presentation.suggested_namespace,

@@ -101,7 +101,7 @@ pub(super) async fn icon(request: QueryRequest) -> Response {
 fn picture(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     let package = query.package(query.path("package"))?;
     let line = query.snapshot.line(package.meta);
-    let (data, media_type) = PackageView::of(&line)
+    let (data, media_type) = PackageView::new(&line)
         .icon
         .ok_or_else(|| Problem::no_icon(&package.name, "has no icon"))?;
     let data = data.replace(['\r', '\n'], "");

@@ -15,6 +15,7 @@ use crate::serve::access::Reader;
 use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing};
 use crate::serve::worker_pool::Rejected;
 use crate::snapshot::{Catalog, Catalogs, State};
+use fbc::text::display::clip;
 use fbc::text::suggest;
 
 /// Text of clients is cut to so many characters in messages.
@@ -309,11 +310,7 @@ impl Problem {
 
 /// Text of a client, as messages show it.
 pub(crate) fn cut(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    shown
+    clip(text, SHOWN)
 }
 
 impl From<Rejected> for Problem {

@@ -107,7 +107,7 @@ pub(super) fn nothing<'a>(text: &str, packages: impl IntoIterator<Item = &'a str
     let similar = suggest::similar(text, packages);
     let proposal = suggest::proposal(text, similar.iter().copied());
     Notes {
-        hint: Some(format!("no package has a word that begins so{proposal}")),
+        hint: Some(format!("no package matches these words{proposal}")),
         suggestions: similar.into_iter().map(str::to_owned).collect(),
         ..Notes::default()
     }

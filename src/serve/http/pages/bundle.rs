@@ -38,7 +38,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         let all = read(&stored)?;
         let name = bundle_of(&subject, &all, query.path("bundle"))?;
         let line = subject.line(name).unwrap_or_default();
-        let view = BundleView::of(&line);
+        let view = BundleView::new(&line);
         let own = all.iter().filter_map(|channel| {
             let entry = channel.entries.iter().find(|entry| entry.name == name)?;
             Some((channel, entry))

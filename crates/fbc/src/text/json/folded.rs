@@ -87,7 +87,7 @@ impl<'a> Value<'a> {
             (Shape::Texts, b'{') => self.read_texts(cursor, left)?,
             (Shape::List(element), b'[') => self.read_list(element, cursor, left)?,
             (Shape::Object(fields), b'{') => self.read_object(fields, cursor, left)?,
-            _ => return Err(Mismatch::of(shape)),
+            _ => return Err(Mismatch::from_shape(shape)),
         }
         Ok(())
     }

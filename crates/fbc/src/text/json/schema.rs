@@ -92,7 +92,7 @@ impl Mismatch {
     }
 
     /// The value does not have this type.
-    pub(crate) fn of(shape: &Shape) -> Self {
+    pub(crate) fn from_shape(shape: &Shape) -> Self {
         Self::new(match shape {
             Shape::Text => "must be a string",
             Shape::Bool => "must be true or false",

@@ -166,7 +166,7 @@ fn value(shape: &Shape, cursor: &mut Cursor<'_>, out: &mut impl Sink) -> Result<
         (Shape::Texts, b'{') => texts(cursor, out),
         (Shape::List(element), b'[') => list(element, cursor, out),
         (Shape::Object(fields), b'{') => object(fields, cursor, out),
-        (shape, _) => Err(Mismatch::of(shape).into()),
+        (shape, _) => Err(Mismatch::from_shape(shape).into()),
     }
 }
 

@@ -30,7 +30,7 @@ pub enum ConstraintError {
     Empty(String),
     /// An operator that constraints do not have.
     #[error(
-        "{0:?} is no operator of constraints (those are =, !=, >, >=, <, <=, ~ and ^, or none)"
+        "{0:?} is not an operator of constraints (those are =, !=, >, >=, <, <=, ~ and ^, or none)"
     )]
     Operator(String),
     /// An operator without a version.
@@ -166,7 +166,7 @@ impl Comparison {
 }
 
 impl Operator {
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "" | "=" => Self::Equal,
             "!=" => Self::NotEqual,
@@ -190,7 +190,7 @@ fn comparisons(text: &str) -> Result<Vec<Comparison>, ConstraintError> {
     let mut may_begin_range = true;
     while !rest.is_empty() {
         let (sign, behind) = word(rest, |sign| "=!<>~^".contains(sign));
-        let Some(operator) = Operator::of(sign) else {
+        let Some(operator) = Operator::parse(sign) else {
             return Err(ConstraintError::Operator(sign.to_owned()));
         };
         let in_version = |sign: char| !sign.is_whitespace() && !",=!<>~^".contains(sign);

@@ -26,11 +26,11 @@ impl RangeIndex {
     /// use fbc::text::semver::{Range, RangeIndex, Version};
     ///
     /// let ranges = [">=1.0.0 <2.0.0", "<1.5.0"].map(|text| Range::parse(text).unwrap());
-    /// let index = RangeIndex::of(&ranges);
+    /// let index = RangeIndex::new(&ranges);
     /// assert_eq!(index.all(&Version::parse("1.2.0").unwrap()), [0, 1]);
     /// assert_eq!(index.first(&Version::parse("0.9.0").unwrap()), Some(1));
     /// ```
-    pub fn of(ranges: &[Range]) -> Self {
+    pub fn new(ranges: &[Range]) -> Self {
         let comparisons = ranges
             .iter()
             .flat_map(|range| &range.alternatives)
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn an_index_without_ranges_finds_nothing() {
         let version = Version::parse("1.0.0").unwrap();
-        assert_eq!(RangeIndex::of(&[]).first(&version), None);
+        assert_eq!(RangeIndex::new(&[]).first(&version), None);
         assert!(RangeIndex::default().all(&version).is_empty());
     }
 
@@ -167,7 +167,7 @@ mod tests {
         let ranges: Vec<Range> = (0..500)
             .map(|at| Range::parse(&format!(">={at}.0.0 <{}.0.0", 1_000 - at)).unwrap())
             .collect();
-        let index = RangeIndex::of(&ranges);
+        let index = RangeIndex::new(&ranges);
         // Twice the depth of a tree over 2,001 parts.
         let stored: usize = index.nodes.iter().map(Vec::len).sum();
         assert!(stored <= 500 * 2 * 11, "{stored}");
@@ -179,7 +179,7 @@ mod tests {
     fn a_hole_outside_of_a_range_takes_nothing_away() {
         let ranges =
             ["0.0.1 !1.0.0", ">2.0.0 !1.0.0 !3.0.0"].map(|text| Range::parse(text).unwrap());
-        let index = RangeIndex::of(&ranges);
+        let index = RangeIndex::new(&ranges);
         for (version, wanted) in [
             ("0.0.1", Some(0)),
             ("2.5.0", Some(1)),
@@ -199,7 +199,7 @@ mod tests {
         let ranges: Vec<Range> = ["<9.0.0", "<9.0.0", ">=5.0.0"]
             .map(|text| Range::parse(text).unwrap())
             .into();
-        let mut index = RangeIndex::of(&ranges);
+        let mut index = RangeIndex::new(&ranges);
         let at = |text| Version::parse(text).unwrap();
         assert_eq!(index.take(&at("1.0.0")), [0, 1]);
         assert_eq!(index.take(&at("1.0.0")), [0_usize; 0]);
@@ -219,7 +219,7 @@ mod tests {
         #[test]
         fn an_index_finds_the_ranges_that_contain_a_version(texts in prop::collection::vec(text(), 0..8)) {
             let ranges: Vec<Range> = texts.iter().map(|text| Range::parse(text).unwrap()).collect();
-            let index = RangeIndex::of(&ranges);
+            let index = RangeIndex::new(&ranges);
             for version in ["0.0.0", "0.0.1", "0.5.0", "1.0.0-a", "1.0.0-b", "1.0.0+1", "1.1.0", "1.2.0",
                 "2.0.0", "2.5.0", "3.0.0", "4.0.0"] {
                 let version = Version::parse(version).unwrap();

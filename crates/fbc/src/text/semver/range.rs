@@ -32,7 +32,9 @@ pub enum RangeError {
     #[error("{0:?} in the range has no version")]
     NoVersion(String),
     /// An operator (named first) that ranges do not have.
-    #[error("{0:?} in {1:?} is no operator of ranges (those are =, ==, !, !=, >, >=, < and <=)")]
+    #[error(
+        "{0:?} in {1:?} is not an operator of ranges (those are =, ==, !, !=, >, >=, < and <=)"
+    )]
     Operator(String, String),
     /// A version that cannot be read, in the comparison named.
     #[error("{comparison:?} in the range: {source}")]
@@ -326,7 +328,7 @@ mod tests {
             ),
             (
                 "<v0.2.0",
-                "\"<v\" in \"<v0.2.0\" is no operator of ranges (those are =, ==, !, !=, >, >=, < \
+                "\"<v\" in \"<v0.2.0\" is not an operator of ranges (those are =, ==, !, !=, >, >=, < \
                  and <=)",
             ),
         ] {

@@ -43,7 +43,7 @@ pub(crate) fn build(
     loop {
         let event = parser
             .parse()
-            .map_err(|error| YamlError::of_parser(&error, text))?;
+            .map_err(|error| YamlError::from_parser(&error, text))?;
         let mark = event.start_mark;
         match builder.event(event) {
             Ok(Next::Event) => {}

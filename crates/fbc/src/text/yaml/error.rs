@@ -26,7 +26,7 @@ impl YamlError {
     }
 
     /// A problem that the parser found in `text`.
-    pub(crate) fn of_parser(error: &libyaml_safer::Error, text: &str) -> Self {
+    pub(crate) fn from_parser(error: &libyaml_safer::Error, text: &str) -> Self {
         if error.kind() == ErrorKind::Reader
             && let Some((char, line, column)) = forbidden_character(text)
         {

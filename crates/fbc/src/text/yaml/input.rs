@@ -104,7 +104,7 @@ fn check_tags(text: &str) -> Result<(), YamlError> {
                 let failed = error.problem_mark().map_or(usize::MAX, index);
                 let hidden = blanks.iter().any(|blank| (done..=failed).contains(blank));
                 return if hidden {
-                    Err(YamlError::of_parser(&error, text))
+                    Err(YamlError::from_parser(&error, text))
                 } else {
                     Ok(())
                 };

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 
+use crate::display::clip;
 use crate::layers::{
     Budget, Damage, EntryKind, Fault, Limits, MAGIC, TarEntries, TarSource, compression,
 };
@@ -85,7 +86,7 @@ impl TarFiles {
     fn find(&self, name: &str) -> Result<(u64, u64), LayoutError> {
         let missing = || LayoutError::Missing {
             path: self.path.clone(),
-            name: name.chars().take(MAX_NAME).collect(),
+            name: clip(name, MAX_NAME),
         };
         let mut at = clean(name).ok_or_else(missing)?;
         for _ in 0..MAX_LINKS {

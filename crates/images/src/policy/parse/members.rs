@@ -12,6 +12,8 @@ use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use crate::display::clip;
+
 /// The longest key that an error repeats, in characters.
 const MAX_SHOWN: usize = 100;
 /// How many letters of a key may be wrong for a proposal.
@@ -55,21 +57,21 @@ impl Json {
     pub(super) fn object(self) -> Result<Members, String> {
         match self {
             Self::Object(members) => Ok(Members(members)),
-            _ => Err("it is no object".into()),
+            _ => Err("it is not an object".into()),
         }
     }
 
     pub(super) fn list(self) -> Result<Vec<Json>, String> {
         match self {
             Self::List(list) => Ok(list),
-            _ => Err("it is no list".into()),
+            _ => Err("it is not a list".into()),
         }
     }
 
     fn text(self) -> Result<String, String> {
         match self {
             Self::Text(text) => Ok(text),
-            _ => Err("it is no text".into()),
+            _ => Err("it is not a string".into()),
         }
     }
 
@@ -79,7 +81,7 @@ impl Json {
             return Err("it is PEM: write the base64 of the PEM file".into());
         }
         let text = text.replace(['\r', '\n'], "");
-        BASE64.decode(text).map_err(|_| "it is no base64".into())
+        BASE64.decode(text).map_err(|_| "it is not base64".into())
     }
 }
 
@@ -170,7 +172,7 @@ impl Members {
 
 /// A text from the file, cut to a bounded length.
 pub(super) fn shown(text: &str) -> String {
-    text.chars().take(MAX_SHOWN).collect()
+    clip(text, MAX_SHOWN)
 }
 
 impl<'de> Deserialize<'de> for Json {

@@ -209,7 +209,7 @@ mod tests {
         };
         let image: Reference = "quay.io/a/b:v1".parse().unwrap();
         let subject = PolicySubject::Registry(image.clone());
-        let admission = Admission::of(&files, &subject).unwrap();
+        let admission = Admission::unjudged(&files, &subject).unwrap();
         let search = Search::new(&image, &admission, false);
         let checking = tokio::task::spawn_blocking(|| panic!("as a hostile signature may cause"));
         search.checked(checking.await);

@@ -89,7 +89,7 @@ async fn check(
         return Ok(0);
     };
     let Ok(document) = object::<SignatureManifest>(&bytes) else {
-        wrong("it is no signature".into());
+        wrong("it is not a signature".into());
         return Ok(0);
     };
     let mut found = 0;
@@ -111,7 +111,7 @@ async fn check(
         };
         match signature {
             Some(signature) => search.check(signature, digest).await,
-            None => wrong("it is no signature".into()),
+            None => wrong("it is not a signature".into()),
         }
         if !search.needs(SignatureKind::Sigstore) {
             break;

@@ -72,8 +72,8 @@ async fn in_registry(
         problem,
     };
     let bytes = client.stored_signatures(image, digest).await?;
-    let list: StoredList =
-        serde_json::from_slice(&bytes).map_err(|_| failed("it is no list of signatures".into()))?;
+    let list: StoredList = serde_json::from_slice(&bytes)
+        .map_err(|_| failed("it is not a list of signatures".into()))?;
     let known = list.signatures.into_iter();
     let known = known.filter(|one| one.version == 2 && one.kind == "atomic");
     let mut found = 0;
@@ -86,7 +86,7 @@ async fn in_registry(
         found += 1;
         match BASE64_STANDARD.decode(one.content) {
             Ok(bytes) => check(search, &bytes, digest).await,
-            Err(_) => search.wrong(SignatureKind::Simple, "it is no signature"),
+            Err(_) => search.wrong(SignatureKind::Simple, "it is not a signature"),
         }
     }
     search.searched(place, count(found));

@@ -175,7 +175,7 @@ impl Transport {
             } else {
                 &registry
             };
-            let outside = OutsideHost::of(home, &url).await;
+            let outside = OutsideHost::new(home, &url).await;
             let outside = outside.map_err(|_| refused())?;
             let client = self.client(reference, &registry, &url, outside).await?;
             let mut builder = client
@@ -197,12 +197,12 @@ impl Transport {
                 if OutsideHost::refused(&error) {
                     return refused();
                 }
-                Error::of_request(reference, &url, proxy, error)
+                Error::from_request(reference, &url, proxy, error)
             })?;
             if let Some(proxy) = proxy
                 && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
             {
-                return Err(Error::of_proxy(reference, &url, proxy));
+                return Err(Error::from_proxy(reference, &url, proxy));
             }
             tracing::debug!(%method, url = redacted(&url), status = response.status().as_u16(), "registry responded");
             let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);

@@ -10,6 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 
 use crate::digest::Digest;
+use crate::display::clip;
 use crate::signatures::bundle::json::{Envelope, LogEntry};
 use crate::signatures::sigstore::key::PublicKey;
 use crate::signatures::sigstore::pem_sections;
@@ -121,7 +122,7 @@ pub(super) fn verify(
             let spec: IntotoSpec = serde_json::from_str(body.spec.get()).map_err(unreadable)?;
             let logged = spec.content.envelope.signatures.iter().map(|one| {
                 let text = String::from_utf8(decoded(&one.sig)?)
-                    .map_err(|_| "the signature of its log entry is no base64")?;
+                    .map_err(|_| "the signature of its log entry is not base64")?;
                 Logged::new(decoded(&text)?, &one.public_key)
             });
             let hash = spec.content.payload_hash;
@@ -157,9 +158,9 @@ impl Logged {
 
 fn decoded(text: &str) -> Result<Vec<u8>, String> {
     let decoded = BASE64_STANDARD.decode(text);
-    decoded.map_err(|_| "a part of its log entry is no base64".into())
+    decoded.map_err(|_| "a part of its log entry is not base64".into())
 }
 
 fn shown(text: &str) -> String {
-    text.chars().take(50).collect()
+    clip(text, 50)
 }

@@ -9,6 +9,7 @@ mod log_entry;
 mod statement;
 
 use crate::digest::Digest;
+use crate::display::clip;
 use crate::manifest::object;
 use crate::signatures::bundle::json::{BundleJson, Envelope, LogEntry, MAX_ENTRIES};
 use crate::signatures::sigstore::key::PublicKey;
@@ -61,9 +62,9 @@ impl Parts {
             return Err("it is larger than 1 MiB".into());
         }
         let bundle: BundleJson =
-            object(bytes).map_err(|error| format!("it is no bundle: {error}"))?;
+            object(bytes).map_err(|error| format!("it is not a bundle: {error}"))?;
         if ![BUNDLE, BUNDLE_PARAMETER].contains(&bundle.media_type.as_str()) {
-            let kind: String = bundle.media_type.chars().take(100).collect();
+            let kind = clip(&bundle.media_type, 100);
             return Err(format!("it is a bundle of another version: {kind:?}"));
         }
         let material = bundle.verification_material;

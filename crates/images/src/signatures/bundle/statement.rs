@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::digest::Digest;
+use crate::display::clip;
 use crate::manifest::object;
 
 /// The accepted forms.
@@ -43,8 +44,8 @@ pub(super) fn names_of(statement: &[u8], digest: &Digest) -> Result<Vec<String>,
         return Err("its statement has an unknown form".into());
     }
     if statement.predicate_type != SIGNED {
-        let kind: String = statement.predicate_type.chars().take(100).collect();
-        return Err(format!("its statement is no signature but {kind:?}"));
+        let kind = clip(&statement.predicate_type, 100);
+        return Err(format!("its statement is not a signature but {kind:?}"));
     }
     if statement.subject.len() > MAX_SUBJECTS {
         return Err("its statement has more than 1000 subjects".into());

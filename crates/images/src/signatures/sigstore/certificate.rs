@@ -75,7 +75,7 @@ fn parse(der: &[u8]) -> Result<Certificate, &'static str> {
     if der.len() > MAX_CERTIFICATE {
         return Err("it is a certificate of more than 64 KiB");
     }
-    let certificate = Certificate::from_der(der).map_err(|_| "it is no certificate")?;
+    let certificate = Certificate::from_der(der).map_err(|_| "it is not a certificate")?;
     let mut kinds: Vec<_> = extensions(&certificate)
         .iter()
         .map(|extension| extension.extn_id)
@@ -119,7 +119,7 @@ impl Leaf {
         let names: Option<SubjectAltName> = decoded(&certificate, SUBJECT_ALT_NAME)?;
         let issuer = |kind| extension(&certificate, kind).map(<[u8]>::to_vec);
         Ok(Self {
-            key: PublicKey::of_der(&key)?,
+            key: PublicKey::from_der(&key)?,
             issuers: [issuer(FULCIO_ISSUER_1), issuer(FULCIO_ISSUER_2)],
             names: names.map_or_else(Vec::new, |names| names.0),
         })
@@ -190,7 +190,7 @@ fn matches_host(pattern: &str, host: &str) -> bool {
 impl AnchorRules {
     /// Reads an authority, which must be allowed to sign certificates.
     pub(super) fn parse(der: &[u8]) -> Result<Self, &'static str> {
-        const NO_AUTHORITY: &str = "it is a certificate that is no authority";
+        const NO_AUTHORITY: &str = "it is a certificate that is not an authority";
         let certificate = parse(der)?;
         let basic: Option<BasicConstraints> = decoded(&certificate, BASIC_CONSTRAINTS)?;
         let basic = basic.filter(|basic| basic.ca).ok_or(NO_AUTHORITY)?;

@@ -54,18 +54,18 @@ impl PublicKey {
     /// Reads the first key of a PEM: `PUBLIC KEY`, or `RSA PUBLIC KEY`. Further
     /// sections are ignored, as in other programs.
     pub(crate) fn parse(pem: &[u8]) -> Result<Self, &'static str> {
-        const NO_PEM: &str = "it is no PEM public key (BEGIN PUBLIC KEY)";
+        const NO_PEM: &str = "it is not a PEM public key (BEGIN PUBLIC KEY)";
         let sections = pem_sections::sections(pem).map_err(|_| NO_PEM)?;
         let section = sections.first().ok_or(NO_PEM)?;
         match section.tag() {
-            "PUBLIC KEY" => Self::of_der(section.contents()),
-            "RSA PUBLIC KEY" => Self::of_rsa(section.contents()),
+            "PUBLIC KEY" => Self::from_der(section.contents()),
+            "RSA PUBLIC KEY" => Self::from_rsa(section.contents()),
             _ => Err(NO_PEM),
         }
     }
 
     /// Reads a `SubjectPublicKeyInfo`.
-    pub(crate) fn of_der(der: &[u8]) -> Result<Self, &'static str> {
+    pub(crate) fn from_der(der: &[u8]) -> Result<Self, &'static str> {
         let key = SubjectPublicKeyInfoRef::from_der(der).map_err(|_| NO_KEY)?;
         let algorithm = key.algorithm.oids();
         let known = KINDS
@@ -83,7 +83,7 @@ impl PublicKey {
     }
 
     /// Adds the algorithm to an `RSAPublicKey` (RFC 8017).
-    fn of_rsa(key: &[u8]) -> Result<Self, &'static str> {
+    fn from_rsa(key: &[u8]) -> Result<Self, &'static str> {
         let written = SubjectPublicKeyInfoRef {
             algorithm: AlgorithmIdentifierRef {
                 oid: RSA,
@@ -91,7 +91,7 @@ impl PublicKey {
             },
             subject_public_key: BitStringRef::from_bytes(key).map_err(|_| NO_KEY)?,
         };
-        Self::of_der(&written.to_der().map_err(|_| NO_KEY)?)
+        Self::from_der(&written.to_der().map_err(|_| NO_KEY)?)
     }
 
     /// The key with its algorithm (`SubjectPublicKeyInfo`, DER).
@@ -189,10 +189,10 @@ mod tests {
         let p256 = P256.as_bytes();
         let curve = der.windows(p256.len()).position(|bytes| bytes == p256);
         der[curve.unwrap() + p256.len() - 1] = 8;
-        let error = PublicKey::of_der(&der).unwrap_err();
+        let error = PublicKey::from_der(&der).unwrap_err();
         assert!(error.contains("not supported"), "{error}");
         for length in 0..der.len() {
-            let error = PublicKey::of_der(&der[..length]).unwrap_err();
+            let error = PublicKey::from_der(&der[..length]).unwrap_err();
             assert!(error.contains("no public key"), "{error}");
         }
     }

@@ -7,7 +7,7 @@ const MAX_SECTIONS: usize = 64;
 
 /// All sections of a text. Text outside of them is ignored.
 pub(crate) fn sections(text: &[u8]) -> Result<Vec<Pem>, &'static str> {
-    let sections = pem::parse_many(text).map_err(|_| "it is no PEM")?;
+    let sections = pem::parse_many(text).map_err(|_| "it is not PEM")?;
     if sections.len() > MAX_SECTIONS {
         return Err("it has more than 64 PEM sections");
     }
@@ -23,6 +23,6 @@ pub(crate) fn only(text: &[u8]) -> Result<Pem, &'static str> {
         }
         (Some(section), true) => Ok(section),
         (Some(_), false) => Err("it has more than one PEM section"),
-        (None, _) => Err("it is no PEM"),
+        (None, _) => Err("it is not PEM"),
     }
 }

@@ -85,7 +85,7 @@ impl SetPayload {
         }
         let signature = BASE64_STANDARD
             .decode(signature)
-            .map_err(|_| "the promise of its log entry is no base64")?;
+            .map_err(|_| "the promise of its log entry is not base64")?;
         let signed = serde_json::to_vec(self).map_err(|error| error.to_string())?;
         if !logs.iter().any(|log| log.verifies(&signed, &signature)) {
             return Err("the promise of its log entry is not by a log of the policy".into());
@@ -114,9 +114,9 @@ pub(crate) fn verify(
     // Nothing of the entry is believed before the log's signature holds.
     let body = decoded(&promised.body, "its log entry")?;
     let entry: Entry = serde_json::from_slice(&body)
-        .map_err(|error| format!("its log entry is no hashedrekord: {error}"))?;
+        .map_err(|error| format!("its log entry is not a hashedrekord: {error}"))?;
     if (entry.kind.as_str(), entry.api_version.as_str()) != ("hashedrekord", "0.0.1") {
-        return Err("its log entry is no hashedrekord of version 0.0.1".into());
+        return Err("its log entry is not a hashedrekord of version 0.0.1".into());
     }
     let key = decoded(
         &entry.spec.signature.public_key.content,
@@ -143,5 +143,5 @@ pub(crate) fn verify(
 
 fn decoded(text: &str, what: &str) -> Result<Vec<u8>, String> {
     let decoded = BASE64_STANDARD.decode(text);
-    decoded.map_err(|_| format!("{what} is no base64"))
+    decoded.map_err(|_| format!("{what} is not base64"))
 }

@@ -249,7 +249,7 @@ pub(crate) async fn of_version(request: QueryRequest) -> Response {
         let chosen = entry(&all, query.parameters.get("version"))?;
         let (bundle, version) = chosen.map_or(("", ""), |entry| (&*entry.name, &*entry.version));
         let line = line(snapshot, &package.name, bundle).unwrap_or_default();
-        let view = BundleView::of(&line);
+        let view = BundleView::new(&line);
         let (needs, beyond) = needs(query, &view)?;
         let record = DependenciesRecord {
             package: &package.name,
@@ -258,7 +258,7 @@ pub(crate) async fn of_version(request: QueryRequest) -> Response {
             needs,
             more_needs: (beyond > 0).then_some(beyond),
             needed_by: needed_by(query, &package.name),
-            permissions: Permissions::of(&line),
+            permissions: Permissions::from_bundle(&line),
         };
         Ok(QueryResponse::Object {
             json: json(&record)?,

@@ -155,7 +155,7 @@ impl<'a> Basket<'a> {
     /// Selects what is in it.
     pub(crate) fn plan(&self) -> Result<Plan, Problem> {
         let selected = selected(self.query, &self.picks, self.dependencies)?;
-        let list = ImageList::of(&selected);
+        let list = ImageList::from_selections(&selected);
         Ok(Plan { selected, list })
     }
 

@@ -27,7 +27,7 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
         let subject = Subject::of(query)?;
         subject.of_version(query, |shown| {
             let view = &shown.view;
-            let described = ApiDescriptions::of(shown.line);
+            let described = ApiDescriptions::from_bundle(shown.line);
             let (kinds, examples) = (
                 described.by_kind(),
                 described.examples_by_api(&view.provides),

@@ -47,7 +47,7 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
 
 /// The permissions of the operator, where the catalog has the manifests that tell them.
 fn permissions(shown: &ShownVersion<'_>) -> Markup {
-    let found = Permissions::of(shown.line);
+    let found = Permissions::from_bundle(shown.line);
     let accounts = |title: &str, all: &[AccountRules]| {
         html! {
             @for account in all {

@@ -126,7 +126,7 @@ pub(crate) fn difference(subject: &Subject<'_>, from: &str, to: &str) -> Markup 
     let (Some(before), Some(after)) = (subject.line(from), subject.line(to)) else {
         return html! {};
     };
-    let (before, after) = (BundleView::of(&before), BundleView::of(&after));
+    let (before, after) = (BundleView::new(&before), BundleView::new(&after));
     let images = |view: &BundleView<'_>| {
         let images = view.related_images.iter().map(|image| image.image.clone());
         images.collect::<BTreeSet<String>>()

@@ -131,7 +131,7 @@ impl<'a> Subject<'a> {
             all: &all,
             chosen,
             line: &line,
-            view: BundleView::of(&line),
+            view: BundleView::new(&line),
         })
     }
 

@@ -25,13 +25,13 @@ impl SignedMessage {
         match packets.as_slice() {
             [packet] if packet.tag == COMPRESSED => {
                 let content = decompressed(&packet.body)?;
-                Self::of(&all(&content)?)
+                Self::from_packets(&all(&content)?)
             }
-            packets => Self::of(packets),
+            packets => Self::from_packets(packets),
         }
     }
 
-    fn of(packets: &[RawPacket<'_>]) -> Result<Self, String> {
+    fn from_packets(packets: &[RawPacket<'_>]) -> Result<Self, String> {
         let tags: Vec<u8> = packets.iter().map(|packet| packet.tag).collect();
         let (literal, signature) = match *tags.as_slice() {
             [ONE_PASS_SIGNATURE, LITERAL, SIGNATURE] => (1, 2),
@@ -44,7 +44,7 @@ impl SignedMessage {
             {
                 return Err("it has more than one signature".into());
             }
-            _ => return Err("it is no signed message, or there is something behind it".into()),
+            _ => return Err("it is not a signed message, or there is something behind it".into()),
         };
         let signature = rules::signature(&packets[signature].body)
             .ok_or("its signature packet cannot be read")?;
@@ -97,7 +97,7 @@ fn all(bytes: &[u8]) -> Result<Vec<RawPacket<'_>>, String> {
     // A message has three packets; the others tell what else it is.
     let packets = Packets::new(bytes).take(8);
     let packets: Result<_, _> = packets.collect();
-    packets.map_err(|problem| format!("it is no signed message: {problem}"))
+    packets.map_err(|problem| format!("it is not a signed message: {problem}"))
 }
 
 /// The content of a literal packet: its format, its name and its date, which

@@ -52,7 +52,7 @@ impl<'a> Packets<'a> {
         // Both are at most 63.
         let tag = |bits: usize| u8::try_from(bits).unwrap_or(0);
         match first {
-            0x00..0x80 => Err("there is something that is no packet"),
+            0x00..0x80 => Err("there is something that is not a packet"),
             0x80..0xC0 => {
                 let length = match first & 3 {
                     3 => self.0.len(),

@@ -6,6 +6,6 @@ use almanac::cli;
 use almanac::config::Environment;
 
 fn main() -> ExitCode {
-    let environment = Environment::of_process();
+    let environment = Environment::from_process();
     cli::run(std::env::args_os(), &environment)
 }

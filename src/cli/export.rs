@@ -104,7 +104,7 @@ impl Arguments {
         };
         let progress = progress::progress();
         let fleet = settings.fleet(environment).map_err(Failure::usage)?;
-        let limits = settings.limits.unwrap_or_default().resolve();
+        let limits = settings.limits.resolve();
         let work = async {
             match fleet {
                 // A start that failed may have left an empty store.

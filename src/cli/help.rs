@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::config::Environment;
+use crate::config::{Environment, VariableHelp};
 
 /// The heading of an option that stands after a group of options.
 pub(super) const NO_HEADING: Option<&str> = None;
@@ -30,16 +30,6 @@ const OF_FLEET: [&str; 4] = ["serve", "export", "import", "migrate"];
 /// Variables without a flag, each with the option whose commands read it and its
 /// meaning.
 const OTHERS: &[(&str, &str, &str)] = &[
-    (
-        FLEET,
-        "ALMANAC_DATABASE",
-        "postgres://USER@HOST/DATABASE, of a fleet",
-    ),
-    (
-        FLEET,
-        "ALMANAC_OBJECTS",
-        "s3://, gs:// or az://BUCKET[/PREFIX], of a fleet",
-    ),
     (
         FLEET,
         "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN",
@@ -119,20 +109,16 @@ fn variables(command: &clap::Command) -> String {
             None => "",
         })
         .collect();
+    let variables = options.iter();
+    let mut variables: Vec<VariableHelp> = variables
+        .filter_map(|option| Environment::variable_for(option))
+        .collect();
     if OF_FLEET.contains(&command.get_name()) {
         options.push(FLEET);
+        variables.extend(Environment::variables_without_flag());
     }
-    let mut lines: Vec<(&str, String)> = Vec::new();
-    for option in &options {
-        if let Some((name, form)) = Environment::variable_of(option) {
-            let shown = match *option {
-                "catalogs" => "[NAME=]SOURCE".to_owned(),
-                option => format!("--{option}"),
-            };
-            let comma = if form.is_empty() { "" } else { ", " };
-            lines.push((name, format!("{shown}{comma}{form}")));
-        }
-    }
+    let lines = variables.into_iter();
+    let mut lines: Vec<(&str, String)> = lines.map(|one| (one.name, one.meaning)).collect();
     let others = OTHERS
         .iter()
         .filter(|(option, _, _)| options.contains(option));

@@ -80,7 +80,7 @@ impl Arguments {
         }
         let data = settings.data_folder();
         let sources = settings.catalog_sources().map_err(Failure::usage)?;
-        let limits = settings.limits.unwrap_or_default().resolve();
+        let limits = settings.limits.resolve();
         let progress = progress::progress();
         let work = archive::import(&self.file, &data, &limits, self.older, &progress);
         let imported = block_on(progress::stop_on_signal(&progress, work))?.map_err(failure)?;

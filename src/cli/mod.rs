@@ -143,8 +143,9 @@ mod tests {
             }
             for argument in command.get_arguments() {
                 let flag = argument.get_long().unwrap_or_default();
-                if let Some((name, _)) = Environment::variable_of(flag) {
+                if let Some(variable) = Environment::variable_for(flag) {
                     checked += 1;
+                    let name = variable.name;
                     assert!(help.contains(name), "{}: {name}", command.get_name());
                 }
             }
@@ -168,7 +169,15 @@ mod tests {
             command.render_long_help().to_string()
         };
         let serve = help(&mut command, "serve");
-        for name in Environment::of_settings() {
+        let serve_command = command.find_subcommand("serve").unwrap();
+        let flags = serve_command
+            .get_arguments()
+            .filter_map(clap::Arg::get_long);
+        let variables = flags
+            .chain(["catalogs"])
+            .filter_map(Environment::variable_for);
+        for variable in variables.chain(Environment::variables_without_flag()) {
+            let name = variable.name;
             let mut lines = serve.lines().map(str::split_whitespace);
             let is_listed = lines.any(|mut words| words.next() == Some(name));
             assert!(is_listed, "{name}: {serve}");

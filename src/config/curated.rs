@@ -129,7 +129,7 @@ fn curation(
             }
             let set = read_image_set(path)?;
             unread = UnreadDocument::new(path, &set);
-            of_image_set(path, &set, &mut from, catalogs)?
+            selections_from_image_set(path, &set, &mut from, catalogs)?
         }
         None => vec![Selection {
             from: (0..from.len()).collect(),
@@ -170,7 +170,7 @@ fn package(written: &PackageSettings) -> Result<PackageSelection, RequestError> 
 
 /// The selections of a file. A `from` with names narrows them to these
 /// catalogs; an empty one receives all catalogs of the file.
-fn of_image_set(
+fn selections_from_image_set(
     path: &Path,
     set: &ImageSet,
     from: &mut Vec<CatalogName>,

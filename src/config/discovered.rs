@@ -6,15 +6,13 @@ use crate::config::cluster_names::{Namespace, Selector};
 use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
 use crate::config::resolved::{CatalogConfig, Config, KubernetesConfig};
-use crate::config::settings::{KubernetesSettings, Settings};
-use crate::config::value::{Address, OnInvalidSetting};
+use crate::config::settings::{KubernetesSettings, ServiceUrl, Settings};
+use crate::config::value::Address;
 use crate::ingest::{FolderOptions, Mirror, Source};
 use crate::kubernetes::{self, ClusterCatalogs, DiscoveredCatalog, RegistryFiles};
 use crate::serve::access::AccessSettings;
 use ::images::config_files::AwaitedFile;
 
-/// The Service of catalogd, upstream.
-const SERVICE_URL: &str = "https://catalogd-service.olmv1-system.svc";
 /// The longest URL: with the longest name of a catalog, the status takes 525 bytes.
 const MAX_SERVICE_URL: usize = 525 - "/catalogs/".len() - 253;
 
@@ -30,12 +28,11 @@ const MIRRORS_UNKNOWN: &str = "the mirror sets of the cluster were not read yet 
 impl KubernetesConfig {
     /// These settings, with those for all catalogs.
     pub(super) fn new(settings: kubernetes::Settings, all: &Settings) -> Self {
-        let on_invalid = all.on_invalid.map(|OnInvalidSetting(way)| way);
         Self {
             settings,
             webhook: all.kubernetes.webhook.map(|Address(address)| address),
-            platform: all.platform.clone().unwrap_or_default(),
-            on_invalid: on_invalid.unwrap_or_default(),
+            platform: all.platform(),
+            on_invalid: all.on_invalid().0,
             name_prefix: all.signing.name_prefix.clone(),
         }
     }
@@ -72,7 +69,7 @@ impl KubernetesSettings {
         offline: bool,
         environment: &Environment,
     ) -> Result<Option<kubernetes::Settings>, ConfigError> {
-        let cluster_catalogs = self.cluster_catalogs.unwrap_or_default();
+        let cluster_catalogs = self.cluster_catalogs();
         if cluster_catalogs != ClusterCatalogs::Own {
             if self.webhook.is_some() {
                 return Err(ConfigError::Admission);
@@ -86,20 +83,23 @@ impl KubernetesSettings {
                 }
             }
         }
+        let ServiceUrl(service_url) = self.service_url();
+        let (mirror_sets, image_policies) = (self.mirror_sets(), self.image_policies());
+        let image_pull_secrets = self.image_pull_secrets();
         let selector = self.selector.map(|Selector(text)| text);
         let settings = kubernetes::Settings {
             cluster_catalogs,
+            mirror_sets,
+            image_policies,
+            image_pull_secrets,
             selector: selector.filter(|selector| !selector.is_empty()),
             kubeconfig: self.kubeconfig.or_else(|| environment.kubeconfig()),
             namespace: self.namespace.map(|Namespace(name)| name),
             pod: environment.host_name(),
-            service_url: service_url(self.service_url)?,
-            mirror_sets: self.mirror_sets.unwrap_or_default(),
-            image_policies: self.image_policies.unwrap_or_default(),
+            service_url: checked_service_url(&service_url)?,
             policy_namespace: policy_namespace.map(|Namespace(name)| name.clone()),
             tls_profile,
             pull_secret: self.pull_secret,
-            image_pull_secrets: self.image_pull_secrets.unwrap_or_default(),
         };
         if !settings.is_on() {
             return Ok(None);
@@ -112,9 +112,8 @@ impl KubernetesSettings {
 }
 
 /// The URL that clients of `ClusterCatalogs` get, without a slash at its end.
-fn service_url(written: Option<String>) -> Result<String, ConfigError> {
-    let url = written.unwrap_or_else(|| SERVICE_URL.to_owned());
-    let url = url.trim_end_matches('/');
+fn checked_service_url(written: &str) -> Result<String, ConfigError> {
+    let url = written.trim_end_matches('/');
     let host = url.strip_prefix("https://").or(url.strip_prefix("http://"));
     // Clients append a path.
     let is_plain = |host: &str| {

@@ -426,7 +426,7 @@ mod tests {
     use crate::config::Settings;
 
     #[test]
-    fn an_unknown_key_is_told_with_a_similar_one() {
+    fn an_unknown_key_is_reported_with_a_similar_one() {
         for (message, expected) in [
             (
                 "unknown field `catlog`, expected one of `catalog`, `data_dir`",
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_may_come_several_times_is_told_with_its_brackets() {
+    fn a_table_that_may_come_several_times_is_shown_with_its_brackets() {
         for (text, expected) in [
             (
                 "[webhook]\nname = \"a\"",
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_number_is_told_in_plain_words() {
+    fn a_wrong_number_is_reported_in_plain_words() {
         for (text, expected) in [
             (
                 "[history]\nrevisions = 0",

@@ -3,25 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::num::NonZeroUsize;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::config::cluster_names::Namespace;
 use crate::config::curated;
+use crate::config::declaration::Setting as _;
 use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
-use crate::config::layer::Layer as _;
 use crate::config::ports::TlsSettings;
 use crate::config::proxies::Proxies;
 use crate::config::resolved::{CatalogConfig, Config, KubernetesConfig};
 use crate::config::settings::{
     CacheSettings, HistorySettings, RegistrySettings, ScrubSettings, Settings, resolve_webhooks,
 };
-use crate::config::value::{
-    Address, Authority, Host, OnInvalidSetting, Origin, Poll, Time, Timeout,
-};
+use crate::config::value::{Address, Authority, Host, Origin};
 use crate::fleet;
 use crate::ingest::{FolderOptions, LayoutSource, Scrub, Source};
 use crate::name::CatalogName;
@@ -33,13 +29,6 @@ use crate::store::{CacheLimits, KeptHistory};
 use crate::webhooks::Webhook;
 use ::images::signing::{KeySource, Password};
 
-/// The default data folder, relative to the working directory.
-const DATA_DIR: &str = "data";
-const GRPC: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 50051);
-const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8080);
-const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9090);
-const DRAIN: Duration = Duration::from_secs(20);
-const POLL: Duration = Duration::from_mins(10);
 const DEFAULT_LOG_FILTER: &str = "info";
 /// Extensions of catalog files, which are no part of the name.
 const ENDINGS: [&str; 5] = [".yaml", ".yml", ".json", ".tar", ".db"];
@@ -55,33 +44,18 @@ impl Config {
         let settings = Settings::gather(flags, file, environment)?;
         let file = file.or(environment.config_file());
         let catalogs = catalogs(&settings).map_err(|error| error.in_file(file))?;
-        let signing_key = signing_key(&settings, environment)?;
-        let image_sets = settings.catalogs.iter();
-        let image_sets = image_sets.filter_map(|catalog| catalog.image_set.clone());
-        let signing = [&settings.signing.key_file, &settings.signing.password_file];
-        let signing = signing.into_iter().flatten().cloned();
-        let files = image_sets.chain(signing).collect();
-        let data_dir = settings.data_folder();
-        let webhooks = settings.webhooks()?;
-        let policy_namespace = settings.registries.image_policy_namespace.as_ref();
-        let mut ports = [&settings.grpc_tls, &settings.http_tls].into_iter();
-        let follows_profile = ports.any(TlsSettings::follows_cluster);
-        let cluster = settings.kubernetes.clone();
-        let cluster = cluster.resolve(
-            policy_namespace,
-            follows_profile,
-            settings.offline,
-            environment,
-        )?;
-        let kubernetes = cluster.map(|cluster| KubernetesConfig::new(cluster, &settings));
-        let fleet = settings.fleet(environment)?;
+        let data_dir = settings.data_dir();
         let mut config = Self {
-            fleet,
-            grpc: settings.grpc.map_or(GRPC, |Address(address)| address),
-            http: settings.http.map_or(HTTP, |Address(address)| address),
+            signing_key: signing_key(&settings, environment)?,
+            files: settings.read_files(),
+            webhooks: settings.webhooks()?,
+            kubernetes: settings.cluster(environment)?,
+            fleet: settings.fleet(environment)?,
+            grpc: settings.grpc().0,
+            http: settings.http().0,
             admin: settings.admin_address(),
-            drain: settings.drain.map_or(DRAIN, |Time(time)| time),
-            connections: settings.connections.resolve(settings.max_connections),
+            drain: settings.drain().0,
+            connections: settings.connections.resolve(settings.max_connections()),
             grpc_tls: settings.grpc_tls.resolve("grpc_tls", &data_dir)?,
             http_tls: settings.http_tls.resolve("http_tls", &data_dir)?,
             distribution: settings.distribution.resolve(),
@@ -91,17 +65,13 @@ impl Config {
             log: settings.log.resolve(DEFAULT_LOG_FILTER)?,
             proxies: Proxies::default(),
             data_dir,
-            unpack: settings.limits.unwrap_or_default().resolve(),
+            unpack: settings.limits.resolve(),
             cache: settings.cache.resolve(),
             scrub: settings.scrub.resolve(),
-            signing_key,
             history: settings.history.resolve(),
-            webhooks,
             offline: settings.offline,
-            kubernetes,
             default_catalog: settings.default_catalog,
             catalogs,
-            files,
         };
         config.check()?;
         let is_image = |catalog: &CatalogConfig| matches!(catalog.source, Source::Image(_));
@@ -200,9 +170,29 @@ impl Settings {
         fleet.resolve(database, objects, usual, environment.host_name())
     }
 
+    /// The cluster, if anything of it is read.
+    fn cluster(&self, environment: &Environment) -> Result<Option<KubernetesConfig>, ConfigError> {
+        let mut ports = [&self.grpc_tls, &self.http_tls].into_iter();
+        let follows_profile = ports.any(TlsSettings::follows_cluster);
+        let policy_namespace = self.registries.image_policy_namespace.as_ref();
+        let cluster = self.kubernetes.clone();
+        let cluster =
+            cluster.resolve(policy_namespace, follows_profile, self.offline, environment)?;
+        Ok(cluster.map(|cluster| KubernetesConfig::new(cluster, self)))
+    }
+
+    /// Further files whose changes reload the configuration.
+    fn read_files(&self) -> Vec<PathBuf> {
+        let image_sets = self.catalogs.iter();
+        let image_sets = image_sets.filter_map(|catalog| catalog.image_set.clone());
+        let signing = [&self.signing.key_file, &self.signing.password_file];
+        let signing = signing.into_iter().flatten().cloned();
+        image_sets.chain(signing).collect()
+    }
+
     /// The data folder.
     pub fn data_folder(&self) -> PathBuf {
-        self.data_dir.clone().unwrap_or_else(|| DATA_DIR.into())
+        self.data_dir()
     }
 
     /// The address of HTTP.
@@ -212,7 +202,7 @@ impl Settings {
 
     /// The address of status, health and metrics.
     pub fn admin_address(&self) -> SocketAddr {
-        self.admin.map_or(ADMIN, |Address(address)| address)
+        self.admin().0
     }
 }
 
@@ -283,20 +273,17 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
                 second: Box::new(source.clone()),
             });
         }
-        let platform = written.platform.as_ref().or(settings.platform.as_ref());
-        let on_invalid = written.on_invalid.or(settings.on_invalid);
+        let on_invalid = written.on_invalid.unwrap_or_else(|| settings.on_invalid());
         catalogs.push(CatalogConfig {
             source,
             fallback,
             unread_document: None,
-            poll: written
-                .poll
-                .or(settings.poll)
-                .map_or(Some(POLL), |Poll(poll)| poll),
-            platform: platform.cloned().unwrap_or_default(),
-            on_invalid: on_invalid
-                .map(|OnInvalidSetting(way)| way)
-                .unwrap_or_default(),
+            poll: written.poll.unwrap_or_else(|| settings.poll()).0,
+            platform: written
+                .platform
+                .clone()
+                .unwrap_or_else(|| settings.platform()),
+            on_invalid: on_invalid.0,
             folder: FolderOptions {
                 link_folders: written.link_folders.clone(),
                 read_changing: written.read_changing,
@@ -306,13 +293,13 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
                 .iter()
                 .map(|Authority(host)| host.clone())
                 .collect(),
-            available: written.available.unwrap_or(true),
+            available: written.available(),
             grpc: written.grpc.map(|Address(address)| address),
             access: AccessSettings {
                 token_files: written.token_files.clone(),
                 client_certificate: written.client_certificate,
             },
-            mirror: written.mirror,
+            mirror: written.mirror(),
             announced: AnnouncedBy::Nobody,
             signed_name: match &written.signed_name {
                 Some(own) => Some(own.to_string()),
@@ -329,8 +316,15 @@ impl RegistrySettings {
     /// The settings of the registry client. Without explicit files, it uses
     /// those of podman and docker.
     pub fn resolve(self, environment: &Environment) -> images::Settings {
-        let default = images::Settings::default();
-        let time = |set: Option<Timeout>, default| set.map_or(default, |Timeout(time)| time);
+        let limits = images::Settings {
+            connect_timeout: self.connect_timeout().0,
+            idle_timeout: self.idle_timeout().0,
+            manifest_timeout: self.manifest_timeout().0,
+            blob_timeout: self.blob_timeout().0,
+            attempts: self.attempts(),
+            requests_per_host: self.requests_per_host(),
+            ..images::Settings::default()
+        };
         let insecure = self.insecure.unwrap_or_default();
         let (auth_files, usual_auth_files) = match self.auth_files {
             Some(named) => (named, Vec::new()),
@@ -346,7 +340,6 @@ impl RegistrySettings {
         images::Settings {
             user_agent: concat!("almanac/", env!("CARGO_PKG_VERSION")).into(),
             insecure: insecure.into_iter().map(|Host(host)| host).collect(),
-            any_certificate: false,
             auth_files,
             usual_auth_files,
             ca_files: self.ca_files.unwrap_or_default(),
@@ -369,12 +362,7 @@ impl RegistrySettings {
                 },
             },
             bundle_scopes: self.bundle_scopes.unwrap_or_default(),
-            connect_timeout: time(self.connect_timeout, default.connect_timeout),
-            idle_timeout: time(self.idle_timeout, default.idle_timeout),
-            manifest_timeout: time(self.manifest_timeout, default.manifest_timeout),
-            blob_timeout: time(self.blob_timeout, default.blob_timeout),
-            attempts: self.attempts.unwrap_or(default.attempts),
-            requests_per_host: self.requests_per_host.unwrap_or(default.requests_per_host),
+            ..limits
         }
     }
 }
@@ -382,10 +370,9 @@ impl RegistrySettings {
 impl ScrubSettings {
     /// When and how fast stored files are verified.
     pub fn resolve(self) -> Scrub {
-        let default = Scrub::default();
         Scrub {
-            interval: self.interval.map_or(default.interval, |Poll(time)| time),
-            rate: self.rate.unwrap_or(default.rate),
+            interval: self.interval().0,
+            rate: self.rate(),
         }
     }
 }
@@ -393,10 +380,9 @@ impl ScrubSettings {
 impl HistorySettings {
     /// How much of the history is kept.
     pub fn resolve(self) -> KeptHistory {
-        let default = KeptHistory::default();
         KeptHistory {
-            revisions: self.revisions.map_or(default.revisions, NonZeroUsize::get),
-            days: self.days.unwrap_or(default.days),
+            revisions: self.revisions().get(),
+            days: self.days(),
         }
     }
 }
@@ -404,10 +390,9 @@ impl HistorySettings {
 impl CacheSettings {
     /// The limits that the store enforces.
     pub fn resolve(self) -> CacheLimits {
-        let default = CacheLimits::default();
         CacheLimits {
-            max_age: self.max_age.map_or(default.max_age, |Time(time)| time),
-            max_bytes: self.max_bytes.unwrap_or(default.max_bytes),
+            max_age: self.max_age().0,
+            max_bytes: self.max_bytes(),
         }
     }
 }

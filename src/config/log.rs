@@ -4,8 +4,8 @@ use serde::Deserialize;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::config::declaration::settings;
 use crate::config::error::ConfigError;
-use crate::config::layer::layer;
 use crate::config::value::LogFormat;
 use fbc::text::suggest;
 
@@ -15,23 +15,21 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// The target that stands for the whole program.
 const PROGRAM_TARGET: &str = "almanac";
 
-/// The filter and the format of the log.
-#[derive(Clone, Debug, Default, clap::Args, Deserialize)]
-#[command(next_help_heading = "Log and terminal")]
-#[serde(default, deny_unknown_fields)]
-pub struct LogSettings {
-    /// The log filter, such as "error" or "info,almanac=debug"
-    /// [default: info for `serve`, warn for the others]
-    #[arg(long = "log", value_name = "FILTER")]
-    pub filter: Option<String>,
+settings! {
+    /// The filter and the format of the log.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct LogSettings in "Log and terminal" {
+        /// Level, or levels by [module](operations.md#log), such as `info,almanac=debug`.
+        pub filter: Option<String>, otherwise "`info` for `serve`, `warn` for other commands",
+            example "info",
+            flag "--log FILTER", variable "ALMANAC_LOG";
 
-    /// The log format: "text", "json", or "auto" for text on a terminal and JSON
-    /// elsewhere (`serve` only; other commands log text) [default: auto]
-    #[arg(long = "log-format", value_name = "FORMAT")]
-    pub format: Option<LogFormat>,
+        /// `text`, `json`, or `auto`: `json` for `serve` without a terminal, else `text`.
+        pub format: Option<LogFormat> = LogFormat::default(),
+            flag "--log-format FORMAT", variable "ALMANAC_LOG_FORMAT";
+    }
 }
-
-layer!(LogSettings: filter, format);
 
 /// The format and the filter of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +44,7 @@ pub struct LogConfig {
 impl LogSettings {
     /// The settings of the log; `default` is the filter if none is given.
     pub fn resolve(self, default: &str) -> Result<LogConfig, ConfigError> {
+        let format = self.format();
         let filter = self.filter.unwrap_or_else(|| default.to_owned());
         if let Some(word) = mistyped(&filter) {
             return Err(ConfigError::Filter {
@@ -60,7 +59,7 @@ impl LogSettings {
             });
         }
         Ok(LogConfig {
-            format: self.format.unwrap_or_default(),
+            format,
             filter: for_whole_program(&filter),
         })
     }

@@ -12,23 +12,27 @@
 mod cluster_names;
 mod consistency;
 mod curated;
+mod declaration;
 mod discovered;
 mod environment;
 mod error;
-mod layer;
 mod load;
 mod log;
 mod ports;
 mod proxies;
+#[cfg(test)]
+mod reference;
 mod reload;
 mod resolved;
 mod settings;
 mod template;
 mod unread_document;
 mod value;
+mod variables;
 
 pub use cluster_names::{Namespace, Selector};
 pub use curated::{check_as_one, image_set_source, read_image_set};
+pub use declaration::FlagPath;
 pub use environment::Environment;
 pub use error::{ConfigError, CuratedError, FilePosition};
 pub use load::suggest_name;
@@ -40,8 +44,8 @@ pub use resolved::{CatalogConfig, Config, KubernetesConfig};
 pub use settings::{
     CacheSettings, CatalogError, CatalogSettings, ChannelSettings, DistributionSettings,
     FleetSettings, HistorySettings, KubernetesSettings, LimitSettings, NamePrefix, PackageSettings,
-    RegistrySettings, ScrubSettings, Settings, SignedName, SigningSettings, WebhookSettings,
-    WrittenDatabase, WrittenObjects,
+    PagesSettings, RegistrySettings, ScrubSettings, ServiceUrl, Settings, SignedName,
+    SigningSettings, WebhookSettings, WrittenDatabase, WrittenObjects,
 };
 pub use template::{ImageTemplate, KubeVersion, WrittenSource};
 pub use unread_document::UnreadDocument;
@@ -49,3 +53,4 @@ pub use value::{
     Address, Authority, ClientCertificates, Host, LogFormat, OnInvalidSetting, Origin, Poll, Time,
     Timeout, TlsVersion, ValueError,
 };
+pub use variables::VariableHelp;

@@ -5,73 +5,76 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::config::declaration::settings;
 use crate::config::error::ConfigError;
-use crate::config::layer::layer;
 use crate::config::value::{ClientCertificates, Timeout, TlsVersion};
 use crate::kubernetes::tls_rules_file;
 use crate::serve::Limits;
 use crate::serve::net::tls;
 
-/// Limits of calls and connections.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ConnectionSettings {
-    /// The most concurrent gRPC calls.
-    pub calls: Option<NonZeroUsize>,
-    /// The most concurrent gRPC calls of one connection.
-    pub calls_per_connection: Option<NonZeroUsize>,
-    /// The longest time of an HTTP connection without a request.
-    pub idle_timeout: Option<Timeout>,
-    /// The longest time in which a client reads nothing of an answer.
-    pub stall_timeout: Option<Timeout>,
-    /// The longest time for a TLS handshake.
-    pub handshake_timeout: Option<Timeout>,
+settings! {
+    /// Limits of calls and connections.
+    #[derive(Clone, Copy, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct ConnectionSettings {
+        /// Concurrent gRPC calls on all ports.
+        pub calls: Option<NonZeroUsize> = at_least_one(Limits::default().calls);
+        /// Concurrent gRPC calls per connection.
+        pub calls_per_connection: Option<NonZeroUsize> =
+            at_least_one(Limits::default().calls_per_connection);
+        /// HTTP: time without a request, and for its head; all: time to the first bytes. gRPC
+        /// that answers pings may idle.
+        pub idle_timeout: Option<Timeout> = Timeout(Limits::default().idle_timeout);
+        /// Time to accept 4 KiB of a waiting answer; then the stream or connection ends.
+        pub stall_timeout: Option<Timeout> = Timeout(Limits::default().stall_timeout);
+        /// TLS handshake.
+        pub handshake_timeout: Option<Timeout> = Timeout(Limits::default().handshake_timeout);
+    }
 }
 
-/// TLS of a port; enabled by a certificate.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TlsSettings {
-    /// The certificate chain, in PEM.
-    pub certificate: Option<PathBuf>,
-    /// Its key, in PEM.
-    pub key: Option<PathBuf>,
-    /// The authorities of client certificates, in PEM.
-    pub client_ca: Option<PathBuf>,
-    /// Whether clients must present a certificate.
-    pub client_certificates: Option<ClientCertificates>,
-    /// The lowest version of TLS.
-    pub min_version: Option<TlsVersion>,
+settings! {
+    /// TLS of a port; enabled by a certificate.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct TlsSettings {
+        /// PEM: certificate and intermediates.
+        pub certificate: Option<PathBuf>, example "tls/tls.crt";
+        /// PEM: private key.
+        pub key: Option<PathBuf>, example "tls/tls.key";
+        /// PEM: authorities of client certificates, which are requested then.
+        pub client_ca: Option<PathBuf>, example "tls/ca.crt";
+        /// `required`, or `optional` for `client_certificate` of a catalog.
+        pub client_certificates: Option<ClientCertificates> = ClientCertificates::Required;
+        /// `1.2`, `1.3`, or `cluster`: the TLS profile of
+        /// [OpenShift](#tls-profile-of-the-cluster).
+        pub min_version: Option<TlsVersion> = TlsVersion::Fixed(tls::Version::default());
+    }
 }
 
 impl ConnectionSettings {
     /// The limits of the ports, with the connection limit of each.
-    pub(super) fn resolve(self, connections: Option<NonZeroUsize>) -> Limits {
-        let default = Limits::default();
-        let number = |set: Option<NonZeroUsize>, default| set.map_or(default, Into::into);
-        let time = |set: Option<Timeout>, default| set.map_or(default, |Timeout(time)| time);
+    pub(super) fn resolve(self, connections: NonZeroUsize) -> Limits {
         Limits {
-            connections: number(connections, default.connections),
-            calls: number(self.calls, default.calls),
-            calls_per_connection: number(self.calls_per_connection, default.calls_per_connection),
-            idle_timeout: time(self.idle_timeout, default.idle_timeout),
-            stall_timeout: time(self.stall_timeout, default.stall_timeout),
-            handshake_timeout: time(self.handshake_timeout, default.handshake_timeout),
-            ..default
+            connections: connections.get(),
+            calls: self.calls().get(),
+            calls_per_connection: self.calls_per_connection().get(),
+            idle_timeout: self.idle_timeout().0,
+            stall_timeout: self.stall_timeout().0,
+            handshake_timeout: self.handshake_timeout().0,
+            ..Limits::default()
         }
     }
+}
+
+/// A default that is never zero.
+pub(super) fn at_least_one(number: usize) -> NonZeroUsize {
+    NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN)
 }
 
 impl TlsSettings {
     /// Whether the port has the TLS profile of the cluster.
     pub(super) fn follows_cluster(&self) -> bool {
         self.min_version == Some(TlsVersion::Cluster)
-    }
-
-    /// The files of the settings.
-    pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        let files = [&mut self.certificate, &mut self.key, &mut self.client_ca];
-        files.into_iter().flatten()
     }
 
     /// The TLS settings of the port, or `None` without any. `table` is the table
@@ -96,22 +99,17 @@ impl TlsSettings {
         if self.client_certificates.is_some() && self.client_ca.is_none() {
             return Err(missing("client_ca"));
         }
-        let optional = self.client_certificates == Some(ClientCertificates::Optional);
+        let optional = self.client_certificates() == ClientCertificates::Optional;
         Ok(Some(tls::Settings {
             certificate: certificate.clone(),
             key: key.clone(),
             client_ca: self.client_ca.clone(),
             client_optional: optional,
-            min_version: match self.min_version {
-                Some(TlsVersion::Fixed(version)) => version,
-                Some(TlsVersion::Cluster) | None => tls::Version::default(),
+            min_version: match self.min_version() {
+                TlsVersion::Fixed(version) => version,
+                TlsVersion::Cluster => tls::Version::default(),
             },
             rules: self.follows_cluster().then(|| tls_rules_file(data_dir)),
         }))
     }
 }
-
-layer!(
-    ConnectionSettings: calls, calls_per_connection, idle_timeout, stall_timeout, handshake_timeout
-);
-layer!(TlsSettings: certificate, key, client_ca, client_certificates, min_version);

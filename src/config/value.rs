@@ -193,64 +193,85 @@ fn authority(text: &str) -> Result<Authority, ValueError> {
 }
 
 fn origin(text: &str) -> Result<Origin, ValueError> {
-    let good = |(scheme, place): (&str, &str)| {
-        matches!(scheme, "http" | "https") && has_host_and_port(place)
-    };
-    if text == "*" || text.split_once("://").is_some_and(good) {
+    let (scheme, place) = text.split_once("://").unwrap_or_default();
+    let is_origin = matches!(scheme, "http" | "https") && has_host_and_port(place);
+    if text == "*" || is_origin {
         return Ok(Origin(text.to_ascii_lowercase()));
     }
     let problem = "write a scheme and a host, such as https://console.example.com, or \"*\"";
     Err(ValueError::new(text, "origin", problem))
 }
 
-fn tls_version(text: &str) -> Result<TlsVersion, ValueError> {
-    use tls::Version::{Tls12, Tls13};
-    let versions = [
-        ("1.2", TlsVersion::Fixed(Tls12)),
-        ("1.3", TlsVersion::Fixed(Tls13)),
-        ("cluster", TlsVersion::Cluster),
+/// A type with a few values, each with its text.
+pub(super) trait Choice: Copy + PartialEq + 'static {
+    /// The values, by their texts.
+    const TEXTS: &'static [(&'static str, Self)];
+
+    /// The text of this value.
+    fn text(self) -> &'static str {
+        let mut texts = Self::TEXTS.iter();
+        let found = texts.find(|(_, value)| *value == self);
+        found.map_or("", |(text, _)| text)
+    }
+}
+
+impl Choice for TlsVersion {
+    const TEXTS: &'static [(&'static str, Self)] = &[
+        ("1.2", Self::Fixed(tls::Version::Tls12)),
+        ("1.3", Self::Fixed(tls::Version::Tls13)),
+        ("cluster", Self::Cluster),
     ];
-    choose(text, "version of TLS", versions)
+}
+
+impl Choice for ClientCertificates {
+    const TEXTS: &'static [(&'static str, Self)] =
+        &[("required", Self::Required), ("optional", Self::Optional)];
+}
+
+impl Choice for OnInvalidSetting {
+    const TEXTS: &'static [(&'static str, Self)] = &[
+        ("quarantine", Self(OnInvalid::Quarantine)),
+        ("reject", Self(OnInvalid::Reject)),
+    ];
+}
+
+impl Choice for LogFormat {
+    const TEXTS: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("text", Self::Text),
+        ("json", Self::Json),
+    ];
+}
+
+fn tls_version(text: &str) -> Result<TlsVersion, ValueError> {
+    choose(text, "version of TLS")
 }
 
 fn client_certificates(text: &str) -> Result<ClientCertificates, ValueError> {
-    use ClientCertificates::{Optional, Required};
-    let ways = [("required", Required), ("optional", Optional)];
-    choose(text, "way to ask for certificates", ways)
+    choose(text, "way to ask for certificates")
 }
 
 fn on_invalid(text: &str) -> Result<OnInvalidSetting, ValueError> {
-    use OnInvalid::{Quarantine, Reject};
-    let ways = [("quarantine", Quarantine), ("reject", Reject)];
-    choose(text, "treatment of invalid packages", ways).map(OnInvalidSetting)
+    choose(text, "treatment of invalid packages")
 }
 
 fn log_format(text: &str) -> Result<LogFormat, ValueError> {
-    let formats = [
-        ("auto", LogFormat::Auto),
-        ("text", LogFormat::Text),
-        ("json", LogFormat::Json),
-    ];
-    choose(text, "format of the log", formats)
+    choose(text, "format of the log")
 }
 
-/// The value of one of some texts.
-fn choose<T, const N: usize>(
-    text: &str,
-    kind: &'static str,
-    choices: [(&str, T); N],
-) -> Result<T, ValueError> {
-    let names: Vec<String> = choices
-        .iter()
-        .map(|(name, _)| format!("{name:?}"))
-        .collect();
+/// The value of a text.
+fn choose<T: Choice>(text: &str, kind: &'static str) -> Result<T, ValueError> {
+    let mut choices = T::TEXTS.iter();
+    if let Some((_, value)) = choices.find(|(name, _)| *name == text) {
+        return Ok(*value);
+    }
+    let names = T::TEXTS.iter().map(|(name, _)| format!("{name:?}"));
+    let names: Vec<String> = names.collect();
     let problem = match names.split_last() {
         Some((last, others)) => format!("write {} or {last}", others.join(", ")),
         None => String::new(),
     };
-    let mut choices = choices.into_iter();
-    let found = choices.find_map(|(name, value)| (name == text).then_some(value));
-    found.ok_or_else(|| ValueError::new(text, kind, problem))
+    Err(ValueError::new(text, kind, problem))
 }
 
 /// The host, including the brackets of an IPv6 address, and the text after its

@@ -351,19 +351,8 @@ pub(super) fn start_log(log: &LogSettings, environment: &Environment) -> Result<
 /// Checks that the files and folders that flags name are there. Those of the
 /// environment and the configuration may come later, as those of a Secret do.
 pub(super) fn check_files(flags: &RegistrySettings) -> Result<(), Failure> {
-    let policy_file = flags.policy_file.as_slice();
-    let registries_d = flags.registries_d.as_slice();
-    for (flag, paths) in [
-        ("--auth-file", flags.auth_files.as_deref()),
-        ("--ca-file", flags.ca_files.as_deref()),
-        ("--certs-dir", flags.certs_dirs.as_deref()),
-        ("--registries-conf", flags.registries_conf.as_deref()),
-        ("--mirror-file", flags.mirror_files.as_deref()),
-        ("--policy-file", Some(policy_file)),
-        ("--image-policy-file", flags.image_policy_files.as_deref()),
-        ("--registries-d", Some(registries_d)),
-    ] {
-        check_paths(flag, paths.unwrap_or_default())?;
+    for one in flags.paths_of_flags() {
+        check_paths(one.flag, &[one.path])?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
+use crate::config::declaration::{plain_setting, settings, typed};
 use crate::config::settings::signing::SignedName;
 use crate::config::template::{ImageTemplate, WrittenSource};
 use crate::config::value::{Address, Authority, OnInvalidSetting, Poll};
@@ -12,51 +13,58 @@ use crate::ingest::{Mirror, SourceError, source_of_path};
 use crate::name::{CatalogName, NameError};
 use ::images::Platform;
 
-/// A catalog.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
-pub struct CatalogSettings {
-    /// Its name; by default it comes from the source.
-    pub name: Option<CatalogName>,
-    /// Its source; absent for a curated catalog.
-    pub source: WrittenSource,
-    /// An image that replaces the source, with parts of the Kubernetes version.
-    pub image_template: Option<ImageTemplate>,
-    /// The catalogs to select from.
-    pub from: Vec<CatalogName>,
-    /// An `ImageSetConfiguration` with the selection.
-    pub image_set: Option<PathBuf>,
-    /// Whether all versions are selected, instead of only the channel heads.
-    pub full: bool,
-    /// Whether the dependencies of selected bundles are selected too.
-    pub dependencies: bool,
-    /// The selected packages.
-    pub packages: Vec<PackageSettings>,
-    /// The time between two checks of the source.
-    pub poll: Option<Poll>,
-    /// The platform of the image, for a source with several.
-    pub platform: Option<Platform>,
-    /// The treatment of invalid packages.
-    pub on_invalid: Option<OnInvalidSetting>,
-    /// Folders that links in a `file:` source may lead to.
-    pub link_folders: Vec<PathBuf>,
-    /// Whether a `file:` source that keeps changing is read anyway.
-    pub read_changing: bool,
-    /// The hosts under which clients reach it.
-    pub authorities: Vec<Authority>,
-    /// Whether it is visible to clients.
-    pub available: Option<bool>,
-    /// Its own gRPC port.
-    pub grpc: Option<Address>,
-    /// Files with bearer tokens that grant access over HTTP.
-    pub token_files: Vec<PathBuf>,
-    /// Whether a client certificate grants access over HTTP.
-    pub client_certificate: bool,
-    /// The images that clients can pull.
-    pub mirror: Mirror,
-    /// The name outside of almanac under which its image is signed.
-    pub signed_name: Option<SignedName>,
+settings! {
+    /// A catalog.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
+    pub struct CatalogSettings {
+        /// [Source](#sources); required without `image_template`, `from` and `image_set`.
+        pub source: WrittenSource, example "file:catalog";
+        /// [Template](#image-templates), preferred to `source`.
+        pub image_template: Option<ImageTemplate>,
+            example "quay.io/example/catalog:v{kube_major_version}.{kube_minor_version}";
+        /// Lowercase letters, digits, `-`, `.`.
+        pub name: Option<CatalogName>, otherwise "last part of the source", example "catalog";
+        /// Poll interval.
+        pub poll: Option<Poll>, otherwise "top level", example "10m";
+        /// Platform.
+        pub platform: Option<Platform>, otherwise "top level", example "linux/amd64";
+        /// Treatment of invalid packages.
+        pub on_invalid: Option<OnInvalidSetting>, otherwise "top level", example "quarantine";
+        /// Folders elsewhere that links of a `file:` source may lead to.
+        pub link_folders: Vec<PathBuf>;
+        /// `true`: read a `file:` source that changes all the time, possibly mixing two versions.
+        pub read_changing: bool;
+        /// `false`: followed, not served: 404, `NOT_FOUND`, `NOT_SERVING`.
+        pub available: Option<bool> = true;
+        /// gRPC hosts of this catalog, without port.
+        pub authorities: Vec<Authority>, otherwise "none";
+        /// Additional gRPC port for this catalog only.
+        pub grpc: Option<Address>, example "0.0.0.0:50052";
+        /// Files with bearer tokens for HTTP, one per line; `#` begins a comment. Empty a file to
+        /// revoke all.
+        pub token_files: Vec<PathBuf>;
+        /// Client certificates allow HTTP reads; needs `client_ca` in `[http_tls]`.
+        pub client_certificate: bool;
+        /// Signed name of the slim image, `HOST/REPOSITORY`.
+        pub signed_name: Option<SignedName>, otherwise "`name_prefix` of `[signing]`",
+            example "registry.example.com/team/catalog";
+        /// [Image to pull](../how-to/disconnected.md#pull-catalogs-as-images): `slim`, or `full`
+        /// with every platform and signature.
+        pub mirror: Option<Mirror> = Mirror::default();
+        /// Sources of a [curated catalog](../how-to/curated-catalogs.md), by precedence.
+        pub from: Vec<CatalogName>;
+        /// Selection: `name`, `min_version`, `max_version`, `default_channel`, `channels`
+        /// (`name`, versions); empty: all.
+        pub packages: Vec<PackageSettings>;
+        /// `ImageSetConfiguration` (v2) instead of `packages` and `full`.
+        pub image_set: Option<PathBuf>, example "imageset-config.yaml";
+        /// Curated: all versions instead of channel heads.
+        pub full: bool;
+        /// Curated: add dependencies.
+        pub dependencies: bool;
+    }
 }
 
 /// The selection from a package.
@@ -94,6 +102,11 @@ pub struct ChannelSettings {
     /// The highest version.
     pub max_version: String,
 }
+
+plain_setting! {
+    PackageSettings: { "type": "object" };
+}
+typed!(CatalogSettings);
 
 /// A text that is not `[NAME=]SOURCE`.
 #[derive(Debug, thiserror::Error)]

@@ -1,12 +1,14 @@
 //! The settings of a fleet: several replicas over one database and one bucket.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Arg;
 use serde::Deserialize;
 
+use crate::config::declaration::{Typed, plain_setting, settings, text};
 use crate::config::error::ConfigError;
-use crate::config::layer::layer;
 use crate::config::value::{Timeout, ValueError, deserialized_from_text};
 use crate::fleet::{self, Database};
 use crate::objects::{self, CredentialSource, Location, Store};
@@ -22,18 +24,22 @@ pub struct WrittenDatabase(Database);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenObjects(Location);
 
-/// Files of a fleet.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct FleetSettings {
-    /// The file with the password of the database.
-    pub password_file: Option<PathBuf>,
-    /// The file with the key of the bucket, in the format of its provider's tools.
-    pub credentials_file: Option<PathBuf>,
-    /// Certificates to trust besides the system's, in PEM.
-    pub ca_files: Option<Vec<PathBuf>>,
-    /// After this time without an answer of the database, the replica is not ready.
-    pub stale: Option<Timeout>,
+settings! {
+    /// Files of a fleet.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct FleetSettings {
+        /// Password of the database, in one line; read for each connection.
+        pub password_file: Option<PathBuf>, example "/etc/almanac/database-password";
+        /// Key of the bucket; read for each request.
+        pub credentials_file: Option<PathBuf>, otherwise "the variables of the store",
+            example "/etc/almanac/bucket-key";
+        /// PEM files of authorities, besides the system's.
+        pub ca_files: Option<Vec<PathBuf>>;
+        /// Time without the database until a replica is not [ready](operations.md#endpoints), at
+        /// least `30s`. If the database is away, that is all of them.
+        pub stale: Option<Timeout>, example "10m";
+    }
 }
 
 impl FleetSettings {
@@ -84,12 +90,6 @@ impl FleetSettings {
             && self.stale.is_none()
             && ca_files.is_none_or(Vec::is_empty)
     }
-
-    pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        let files = self.password_file.iter_mut();
-        let files = files.chain(&mut self.credentials_file);
-        files.chain(self.ca_files.iter_mut().flatten())
-    }
 }
 
 impl std::str::FromStr for WrittenDatabase {
@@ -123,7 +123,27 @@ impl std::str::FromStr for WrittenObjects {
     }
 }
 
-layer!(FleetSettings: password_file, credentials_file, ca_files, stale);
+/// Values that may have a secret: messages do not repeat them.
+macro_rules! hidden {
+    ($($type:ty),*) => {$(
+        impl Typed for $type {
+            fn add_parser(argument: Arg) -> Arg {
+                argument.value_parser(clap::value_parser!($type))
+            }
+
+            fn from_variable(value: &OsStr) -> Result<Self, String> {
+                let parsed = text(value)?.parse();
+                parsed.map_err(|error: ValueError| error.to_string())
+            }
+        }
+    )*};
+}
+hidden!(WrittenDatabase, WrittenObjects);
+
+plain_setting! {
+    WrittenDatabase: { "type": "string" };
+    WrittenObjects: { "type": "string" };
+}
 
 deserialized_from_text! {
     WrittenDatabase, "a database such as \"postgres://almanac@db.example/almanac\"";

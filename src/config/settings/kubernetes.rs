@@ -5,69 +5,79 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::config::cluster_names::{Namespace, Selector};
-use crate::config::layer::layer;
+use crate::config::declaration::{Shown, plain_setting, settings};
 use crate::config::value::{Address, deserialized_from_text};
 use crate::kubernetes::{ClusterCatalogs, SecretName};
 
-/// The cluster.
-#[derive(Clone, Debug, Default, clap::Args, Deserialize)]
-#[command(next_help_heading = "Kubernetes")]
-#[serde(default, deny_unknown_fields)]
-pub struct KubernetesSettings {
-    /// The treatment of `ClusterCatalogs`; only in the file.
-    #[arg(skip)]
-    pub cluster_catalogs: Option<ClusterCatalogs>,
+/// The Service of catalogd, upstream.
+const SERVICE_URL: &str = "https://catalogd-service.olmv1-system.svc";
 
-    /// A label selector for them; only in the file.
-    #[arg(skip)]
-    pub selector: Option<Selector>,
+settings! {
+    /// The cluster.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct KubernetesSettings in "Kubernetes" {
+        /// `follow`: serve what catalogd resolves; `own`: resolve ClusterCatalogs and write
+        /// their status.
+        pub cluster_catalogs: Option<ClusterCatalogs> = ClusterCatalogs::default();
 
-    /// The kubeconfig for the settings in `[kubernetes]`
-    /// [default: KUBECONFIG, else the service account of the pod]
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
+        /// Label selector for ClusterCatalogs, as of `kubectl`.
+        pub selector: Option<Selector>, example "team=catalogs";
 
-    /// The namespace of the leader's Lease; only in the file.
-    #[arg(skip)]
-    pub namespace: Option<Namespace>,
+        /// Address and credentials of the API server, for `[kubernetes]`.
+        pub kubeconfig: Option<PathBuf>,
+            otherwise "`KUBECONFIG`, else the service account of the pod", example "/etc/almanac/kubeconfig",
+            flag "--kubeconfig FILE", variable "ALMANAC_KUBECONFIG";
 
-    /// The URL of almanac in the status of `ClusterCatalogs`; only in the file.
-    #[arg(skip)]
-    pub service_url: Option<String>,
+        /// `own` only: namespace of the Lease `almanac-cluster-catalogs`.
+        pub namespace: Option<Namespace>, otherwise "that of the pod", example "olmv1-system";
 
-    /// The address of the admission webhook; only in the file.
-    #[arg(skip)]
-    pub webhook: Option<Address>,
+        /// `own` only: URL of almanac's Service in the status.
+        pub service_url: Option<ServiceUrl> = ServiceUrl(SERVICE_URL.to_owned());
 
-    /// Whether mirror sets are read; only in the file.
-    #[arg(skip)]
-    pub mirror_sets: Option<bool>,
+        /// `own` only: address of catalogd's admission webhook; `[http_tls]` must not require
+        /// client certificates.
+        pub webhook: Option<Address>, example "0.0.0.0:9443";
 
-    /// Whether image policies are read; only in the file.
-    #[arg(skip)]
-    pub image_policies: Option<bool>,
+        /// Mirror sets of the cluster count for pulls.
+        pub mirror_sets: Option<bool> = false;
 
-    /// The secret with credentials for registries; only in the file.
-    #[arg(skip)]
-    pub pull_secret: Option<SecretName>,
+        /// Image policies of the cluster count for pulls.
+        pub image_policies: Option<bool> = false;
 
-    /// Whether the secrets of the service account count, too; only in the file.
-    #[arg(skip)]
-    pub image_pull_secrets: Option<bool>,
+        /// Secret with credentials, `NAMESPACE/NAME`.
+        pub pull_secret: Option<SecretName>, example "openshift-config/pull-secret";
+
+        /// `imagePullSecrets` of almanac's service account, too.
+        pub image_pull_secrets: Option<bool> = false;
+    }
 }
+
+/// The URL of almanac in the status of `ClusterCatalogs`, as it is written.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ServiceUrl(pub String);
 
 impl KubernetesSettings {
     /// Whether the cluster names catalogs.
     pub(crate) fn names_catalogs(&self) -> bool {
-        self.cluster_catalogs.unwrap_or_default() != ClusterCatalogs::Off
+        self.cluster_catalogs() != ClusterCatalogs::Off
     }
 }
 
-layer!(
-    KubernetesSettings: cluster_catalogs, selector, kubeconfig, namespace, service_url, webhook, mirror_sets, image_policies,
-    pull_secret, image_pull_secrets
-);
-
 deserialized_from_text! {
     SecretName, "the name of a secret such as \"openshift-config/pull-secret\"";
+}
+
+plain_setting! {
+    ServiceUrl: {
+        "type": "string",
+        "maxLength": 262,
+        "pattern": "^https?://[^/?#@ ][^?#@ ]*$"
+    };
+}
+
+impl Shown for ServiceUrl {
+    fn shown(&self) -> String {
+        self.0.clone()
+    }
 }

@@ -11,224 +11,236 @@ mod webhook;
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 
 pub use catalog::{CatalogError, CatalogSettings, ChannelSettings, PackageSettings};
 pub use fleet::{FleetSettings, WrittenDatabase, WrittenObjects};
-pub use kubernetes::KubernetesSettings;
+pub use kubernetes::{KubernetesSettings, ServiceUrl};
+pub use pages::PagesSettings;
 pub use registries::RegistrySettings;
 pub use signing::{NamePrefix, SignedName, SigningSettings};
 pub use webhook::WebhookSettings;
 pub(crate) use webhook::resolve as resolve_webhooks;
 
+use crate::config::declaration::{Setting as _, command_flags, settings};
 use crate::config::error::ConfigError;
-use crate::config::layer::layer;
 use crate::config::log::LogSettings;
-use crate::config::ports::{ConnectionSettings, TlsSettings};
-use crate::config::settings::pages::PagesSettings;
-use crate::config::template::{KubeVersion, WrittenSource};
+use crate::config::ports::{ConnectionSettings, TlsSettings, at_least_one};
+use crate::config::template::KubeVersion;
 use crate::config::value::{Address, OnInvalidSetting, Origin, Poll, Time};
-use crate::ingest::{LayoutSource, Source};
+use crate::ingest::{OnInvalid, Scrub};
 use crate::name::CatalogName;
+use crate::serve;
 use crate::serve::oci::{AuthorizerSettings, Flow};
+use crate::store::{CacheLimits, KeptHistory};
 use ::images::Platform;
 use ::images::layers::Limits;
 
 /// The size limit of a file of settings, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Settings of one layer. The names of the fields are the keys of the file.
-#[derive(Clone, Debug, Default, clap::Args, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// The catalogs to serve: each an image reference, `oci:FOLDER`,
-    /// `oci-archive:FILE` or `docker-archive:FILE` (with `:TAG` or `@DIGEST`
-    /// where there are several images), or `file:PATH`. They replace all
-    /// catalogs of the file
-    #[arg(value_name = "[NAME=]SOURCE")]
-    #[serde(rename = "catalog")]
-    pub catalogs: Vec<CatalogSettings>,
+settings! {
+    /// Settings of one layer. The names of the fields are the keys of the file.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct Settings {
+        /// The catalogs to serve: each an image reference, `oci:FOLDER`, `oci-archive:FILE` or
+        /// `docker-archive:FILE` (with `:TAG` or `@DIGEST` where there are several images), or
+        /// `file:PATH`. Those of the command line replace all of the file.
+        pub catalogs as "catalog": Vec<CatalogSettings>,
+            flag "[NAME=]SOURCE", variable "ALMANAC_CATALOGS", table "[[catalog]]";
 
-    /// The data folder, which keeps revisions; created if missing [default: data]
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
+        /// The data folder, created if missing: the only folder written to, one per process,
+        /// neither inside nor around a source.
+        pub data_dir: Option<PathBuf> = PathBuf::from("data"), example "/var/lib/almanac",
+            flag "--data-dir DIR", variable "ALMANAC_DATA_DIR";
 
-    /// The address of gRPC [default: 0.0.0.0:50051]
-    #[arg(long, value_name = "ADDR", help_heading = "Ports")]
-    pub grpc: Option<Address>,
+        /// The address of the Operator Registry API, gRPC over HTTP/2.
+        pub grpc: Option<Address> = Address(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 50051))),
+            flag "--grpc ADDR" in "Ports", variable "ALMANAC_GRPC";
 
-    /// The address of HTTP [default: 0.0.0.0:8080]
-    #[arg(long, value_name = "ADDR", help_heading = "Ports")]
-    pub http: Option<Address>,
+        /// The address of all HTTP APIs and pages, HTTP/1.1 and HTTP/2.
+        pub http: Option<Address> = Address(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 8080))),
+            flag "--http ADDR" in "Ports", variable "ALMANAC_HTTP";
 
-    /// The address of status, health and metrics [default: 127.0.0.1:9090]
-    #[arg(long, value_name = "ADDR", help_heading = "Ports")]
-    pub admin: Option<Address>,
+        /// The address of `/status`, `/metrics`, `/readyz` and `/livez`; keep it private.
+        pub admin: Option<Address> = Address(SocketAddr::from((Ipv4Addr::LOCALHOST, 9090))),
+            flag "--admin ADDR" in "Ports", variable "ALMANAC_ADMIN";
 
-    /// How long open streams may take to finish on shutdown [default: 20s]
-    #[arg(long, value_name = "TIME", help_heading = "Ports")]
-    pub drain: Option<Time>,
+        /// Time for open streams during shutdown.
+        pub drain: Option<Time> = Time(Duration::from_secs(20)),
+            flag "--drain TIME" in "Ports", variable "ALMANAC_DRAIN";
 
-    /// The connection limit of each listener [default: 10000]
-    #[arg(long, value_name = "NUMBER", help_heading = "Ports")]
-    pub max_connections: Option<NonZeroUsize>,
+        /// Connections per listener; concurrent HTTP/2 requests.
+        pub max_connections: Option<NonZeroUsize> = at_least_one(serve::Limits::default().connections),
+            flag "--max-connections NUMBER" in "Ports", variable "ALMANAC_MAX_CONNECTIONS";
 
-    /// The time between two checks of a source, or "never" [default: 10m]
-    #[arg(long, value_name = "TIME", help_heading = "Catalogs")]
-    pub poll: Option<Poll>,
+        /// Interval between polls, ±10 %, at least `100ms`; `never`: until the first success.
+        /// Digests are not polled again.
+        pub poll: Option<Poll> = Poll(Some(Duration::from_mins(10))),
+            flag "--poll TIME" in "Catalogs", variable "ALMANAC_POLL";
 
-    /// The version of Kubernetes, for images with `{kube_major_version}`,
-    /// `{kube_minor_version}` or `{kube_patch_version}` in their reference
-    #[arg(long, value_name = "VERSION", help_heading = "Catalogs")]
-    pub kube_version: Option<KubeVersion>,
+        /// Version of Kubernetes for [image templates](#image-templates) with
+        /// `{kube_major_version}`, `{kube_minor_version}` or `{kube_patch_version}`.
+        pub kube_version: Option<KubeVersion>, example "1.33.2",
+            flag "--kube-version VERSION" in "Catalogs", variable "ALMANAC_KUBE_VERSION";
 
-    /// The platform of images, for sources with several [default: linux/amd64]
-    #[arg(long, value_name = "OS/ARCH", help_heading = "Catalogs")]
-    pub platform: Option<Platform>,
+        /// Platform of images, for sources with several.
+        pub platform: Option<Platform> = Platform::default(),
+            flag "--platform OS/ARCH" in "Catalogs", variable "ALMANAC_PLATFORM";
 
-    /// The treatment of invalid packages: "quarantine" leaves them out,
-    /// "reject" refuses the whole revision [default: quarantine]
-    #[arg(long, value_name = "WAY", help_heading = "Catalogs")]
-    pub on_invalid: Option<OnInvalidSetting>,
+        /// Invalid packages: `quarantine` omits them from gRPC, `reject` keeps the previous
+        /// revision.
+        pub on_invalid: Option<OnInvalidSetting> = OnInvalidSetting(OnInvalid::default()),
+            flag "--on-invalid WAY" in "Catalogs", variable "ALMANAC_ON_INVALID";
 
-    /// Serve stored revisions only, and never read a source
-    #[arg(long, help_heading = "Catalogs")]
-    pub offline: bool,
+        /// Serve stored revisions, poll no source; curated catalogs and slim images are built.
+        pub offline: bool,
+            flag "--offline" in "Catalogs", variable "ALMANAC_OFFLINE";
 
-    /// The catalog for clients whose authority names none
-    #[arg(long, value_name = "NAME", help_heading = "Catalogs")]
-    pub default_catalog: Option<CatalogName>,
+        /// Catalog for gRPC hosts that name no catalog, present or removed.
+        pub default_catalog: Option<CatalogName>, otherwise "the only catalog", example "catalog",
+            flag "--default-catalog NAME" in "Catalogs", variable "ALMANAC_DEFAULT_CATALOG";
 
-    /// The `PostgreSQL` database of a fleet. It may have a password, so it is no flag.
-    #[arg(skip)]
-    pub database: Option<WrittenDatabase>,
+        // It may have a password, and others can read command lines, so it is no flag.
+        /// `postgres://USER@HOST/DATABASE`, of a [fleet](#fleet).
+        pub database: Option<WrittenDatabase>,
+            example "postgres://almanac@db.example/almanac", variable "ALMANAC_DATABASE";
 
-    /// The bucket of a fleet.
-    #[arg(skip)]
-    pub objects: Option<WrittenObjects>,
+        /// `s3://`, `gs://` or `az://BUCKET[/PREFIX]`, of a [fleet](#fleet).
+        pub objects: Option<WrittenObjects>,
+            example "s3://catalogs/almanac?region=eu-west-1", variable "ALMANAC_OBJECTS";
 
-    /// The files of a fleet; only in the file.
-    #[arg(skip)]
-    pub fleet: FleetSettings,
+        /// Web origins with access to the HTTP port, or `["*"]`.
+        pub cors_origins: Option<Vec<Origin>>;
 
-    /// The origins of pages that may use the HTTP API; only in the file.
-    #[arg(skip)]
-    pub cors_origins: Option<Vec<Origin>>,
+        /// Files of a fleet, with `database` and `objects` above.
+        pub fleet: FleetSettings, table "[fleet]";
 
-    /// The pages for browsers; only in the file.
-    #[arg(skip)]
-    pub pages: PagesSettings,
+        /// Pages for browsers on the HTTP port, beginning at `/`. `pages = false` turns them off
+        /// as well.
+        pub pages: PagesSettings, table "[pages]";
 
-    /// Limits of connections and calls; only in the file.
-    #[arg(skip)]
-    pub connections: ConnectionSettings,
+        /// Limits for clients. Calls above a limit get `RESOURCE_EXHAUSTED`.
+        pub connections: ConnectionSettings, table "[connections]";
 
-    /// TLS of the gRPC ports; only in the file.
-    #[arg(skip)]
-    pub grpc_tls: TlsSettings,
+        /// TLS of all gRPC ports, only with a certificate. Operator Lifecycle Manager cannot speak
+        /// TLS there.
+        pub grpc_tls: TlsSettings, table "[grpc_tls]";
 
-    /// TLS of the HTTP port; only in the file.
-    #[arg(skip)]
-    pub http_tls: TlsSettings,
+        /// TLS of the HTTP port, with the same keys.
+        pub http_tls: TlsSettings, table "[http_tls]";
 
-    /// The users who may pull images; only in the file.
-    #[arg(skip)]
-    pub distribution: DistributionSettings,
+        /// Access to images over the HTTP port.
+        pub distribution: DistributionSettings, table "[distribution]";
 
-    /// The registry client.
-    #[command(flatten)]
-    pub registries: RegistrySettings,
+        /// Access to registries.
+        pub registries: RegistrySettings, table "[registries]";
 
-    /// The cluster.
-    #[command(flatten)]
-    pub kubernetes: KubernetesSettings,
+        /// The cluster that almanac runs in. Nothing of it is read by default.
+        pub kubernetes: KubernetesSettings, table "[kubernetes]";
 
-    /// Limits of unpacked images; only in the file.
-    #[arg(skip)]
-    pub limits: Option<LimitSettings>,
+        /// Limits of an image. A larger one is refused.
+        pub limits: LimitSettings, table "[limits]";
 
-    /// Limits of the cache of pulled blobs; only in the file.
-    #[arg(skip)]
-    pub cache: CacheSettings,
+        /// Blobs of failed passes, kept for the next pass. Blobs of served revisions are always
+        /// kept.
+        pub cache: CacheSettings, table "[cache]";
 
-    /// The verification of stored files; only in the file.
-    #[arg(skip)]
-    pub scrub: ScrubSettings,
+        /// The verification of stored files, besides that after each publication.
+        pub scrub: ScrubSettings, table "[scrub]";
 
-    /// Signatures of the images that are made here; only in the file.
-    #[arg(skip)]
-    pub signing: SigningSettings,
+        /// Signatures of the slim images, in the format of cosign.
+        pub signing: SigningSettings, table "[signing]";
 
-    /// The history of revisions; only in the file.
-    #[arg(skip)]
-    pub history: HistorySettings,
+        /// The history of each catalog: its last revisions, and before these the last revision of
+        /// each day.
+        pub history: HistorySettings, table "[history]";
 
-    /// The webhooks; only in the file.
-    #[arg(skip)]
-    #[serde(rename = "webhook")]
-    pub webhooks: Vec<WebhookSettings>,
+        /// Receivers of signed CloudEvents: new revisions, refused ones and recoveries. `almanac
+        /// webhook test` tries them.
+        pub webhooks as "webhook": Vec<WebhookSettings>, table "[[webhook]]";
 
-    /// The log.
-    #[command(flatten)]
-    pub log: LogSettings,
+        /// The log, on standard error.
+        pub log: LogSettings, table "[log]";
+    }
 }
 
-/// The users who may pull images.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DistributionSettings {
-    /// Files with users, in the format of `htpasswd -B`.
-    pub user_files: Option<Vec<PathBuf>>,
-    /// The way in which clients log in.
-    pub flow: Option<Flow>,
-    /// Files with the keys of tokens.
-    pub token_key_files: Option<Vec<PathBuf>>,
+settings! {
+    /// The users who may pull images.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct DistributionSettings {
+        /// `htpasswd -B` files (bcrypt, cost 4 to 15); every pull then needs a user.
+        pub user_files: Option<Vec<PathBuf>>, example r#"["users"]"#;
+        /// `basic`: password per request; `token`: from `/v2/token`, as in Docker's registry.
+        pub flow: Option<Flow> = Flow::default();
+        /// Files with one key each, at least 32 bytes; the first signs, all verify.
+        pub token_key_files: Option<Vec<PathBuf>>, otherwise "own key", example r#"["token-key"]"#;
+    }
 }
 
-/// Bounds on an image while it is unpacked.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LimitSettings {
-    bytes: Option<u64>,
-    /// Bytes of the files in the catalog folder.
-    catalog_bytes: Option<u64>,
-    entries: Option<u64>,
-    files: Option<u64>,
-    path: Option<usize>,
+settings! {
+    /// Bounds on an image while it is unpacked.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct LimitSettings {
+        /// Uncompressed bytes of all layers.
+        pub bytes: Option<u64> = Limits::default().bytes;
+        /// Bytes of the files in the catalog folder.
+        pub catalog_bytes: Option<u64> = Limits::default().folder_bytes;
+        /// Archive entries of all layers.
+        pub entries: Option<u64> = Limits::default().entries;
+        /// Files, folders and links in the catalog folder.
+        pub files: Option<u64> = Limits::default().files;
+        /// Bytes of one path or link target.
+        pub path: Option<usize> = Limits::default().path;
+    }
 }
 
-/// Limits of the cache of pulled blobs that no revision uses.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct CacheSettings {
-    /// The age limit.
-    pub max_age: Option<Time>,
-    /// The size limit, in bytes.
-    pub max_bytes: Option<u64>,
+settings! {
+    /// Limits of the cache of pulled blobs that no revision uses.
+    #[derive(Clone, Copy, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct CacheSettings {
+        /// Time since last use; `0s` keeps nothing.
+        pub max_age: Option<Time> = Time(CacheLimits::default().max_age);
+        /// Total bytes, newest first.
+        pub max_bytes: Option<u64> = CacheLimits::default().max_bytes;
+    }
 }
 
-/// The verification of stored files.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ScrubSettings {
-    /// The time between two verifications of a catalog.
-    pub interval: Option<Poll>,
-    /// Bytes per second.
-    pub rate: Option<NonZeroU64>,
+settings! {
+    /// The verification of stored files.
+    #[derive(Clone, Copy, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct ScrubSettings {
+        /// Time between verifications of a catalog, at least `100ms`; `never`: only after
+        /// publications, starts and changes.
+        pub interval: Option<Poll> = Poll(Scrub::default().interval);
+        /// Bytes per second, all catalogs together.
+        pub rate: Option<NonZeroU64> = Scrub::default().rate;
+    }
 }
 
-/// How much of the history is kept, by catalog.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct HistorySettings {
-    /// The last revisions.
-    pub revisions: Option<NonZeroUsize>,
-    /// Before these, the last revision of each of so many days.
-    pub days: Option<usize>,
+settings! {
+    /// How much of the history is kept, by catalog.
+    #[derive(Clone, Copy, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct HistorySettings {
+        /// Number of last revisions that are kept, at least 1.
+        pub revisions: Option<NonZeroUsize> = at_least_one(KeptHistory::default().revisions);
+        /// Days for which the last revision of each earlier day is kept; 0 for none.
+        pub days: Option<usize> = KeptHistory::default().days;
+    }
 }
+
+command_flags!(Settings, RegistrySettings, LogSettings);
 
 impl Settings {
     /// Reads a file. Relative paths in it, including those of sources, start at
@@ -242,7 +254,7 @@ impl Settings {
         let mut settings: Self =
             toml::from_str(&text).map_err(|error| ConfigError::file(path, &text, error))?;
         if let Some(folder) = path.parent() {
-            settings.make_paths_relative_to(folder);
+            settings.visit_paths(&mut |path| *path = folder.join(&path));
         }
         Ok(settings)
     }
@@ -257,60 +269,6 @@ impl Settings {
         Self {
             admin,
             ..Self::default()
-        }
-    }
-
-    fn make_paths_relative_to(&mut self, folder: &Path) {
-        let registries = &mut self.registries;
-        let files = [
-            &mut registries.auth_files,
-            &mut registries.ca_files,
-            &mut registries.certs_dirs,
-            &mut registries.registries_conf,
-            &mut registries.mirror_files,
-            &mut registries.image_policy_files,
-        ];
-        let files = files.into_iter().flatten().flatten();
-        let files = files.chain(&mut registries.policy_file);
-        let files = files.chain(&mut registries.registries_d);
-        let files = files.chain(&mut self.kubernetes.kubeconfig);
-        let sources = self.catalogs.iter_mut();
-        let sources = sources.filter_map(|catalog| match &mut catalog.source {
-            WrittenSource::Plain(
-                Source::File(path) | Source::Layout(LayoutSource { path, .. }),
-            ) => Some(path),
-            WrittenSource::Plain(Source::Image(_) | Source::Curated(_))
-            | WrittenSource::Template(_) => None,
-        });
-        for path in self.data_dir.iter_mut().chain(files).chain(sources) {
-            *path = folder.join(&path);
-        }
-        let tls = [&mut self.grpc_tls, &mut self.http_tls].into_iter();
-        let tls = tls.flat_map(TlsSettings::files_mut);
-        let tokens = self.catalogs.iter_mut();
-        let tokens = tokens.flat_map(|catalog| {
-            let links = catalog.link_folders.iter_mut();
-            links
-                .chain(&mut catalog.token_files)
-                .chain(&mut catalog.image_set)
-        });
-        let distribution = &mut self.distribution;
-        let users = [
-            &mut distribution.user_files,
-            &mut distribution.token_key_files,
-        ];
-        let users = users.into_iter().flatten().flatten();
-        let signing = &mut self.signing;
-        let signing = signing
-            .key_file
-            .iter_mut()
-            .chain(&mut signing.password_file);
-        let webhooks = self.webhooks.iter_mut();
-        let webhooks = webhooks.flat_map(WebhookSettings::files_mut);
-        let fleet = self.fleet.files_mut();
-        let files = tls.chain(tokens).chain(users).chain(signing).chain(fleet);
-        for path in files.chain(webhooks) {
-            *path = folder.join(&path);
         }
     }
 }
@@ -330,8 +288,8 @@ impl DistributionSettings {
     /// The settings of the pull endpoint.
     pub(crate) fn resolve(self) -> AuthorizerSettings {
         AuthorizerSettings {
+            flow: self.flow(),
             user_files: self.user_files.unwrap_or_default(),
-            flow: self.flow.unwrap_or_default(),
             token_key_files: self.token_key_files.unwrap_or_default(),
         }
     }
@@ -339,28 +297,16 @@ impl DistributionSettings {
 
 impl LimitSettings {
     /// The limits, with defaults for missing settings.
-    pub fn resolve(self) -> Limits {
-        let default = Limits::default();
+    pub fn resolve(&self) -> Limits {
         Limits {
-            bytes: self.bytes.unwrap_or(default.bytes),
-            folder_bytes: self.catalog_bytes.unwrap_or(default.folder_bytes),
-            entries: self.entries.unwrap_or(default.entries),
-            files: self.files.unwrap_or(default.files),
-            path: self.path.unwrap_or(default.path),
+            bytes: self.bytes(),
+            folder_bytes: self.catalog_bytes(),
+            entries: self.entries(),
+            files: self.files(),
+            path: self.path(),
         }
     }
 }
-
-layer!(DistributionSettings: user_files, flow, token_key_files);
-layer!(CacheSettings: max_age, max_bytes);
-layer!(ScrubSettings: interval, rate);
-layer!(HistorySettings: revisions, days);
-layer!(
-    Settings: catalogs, data_dir, grpc, http, admin, drain, max_connections, poll, kube_version,
-    platform, on_invalid, offline, default_catalog, database, objects, fleet, cors_origins, pages, connections, grpc_tls, http_tls,
-    distribution, registries, kubernetes, limits, cache, scrub, history, webhooks, signing,
-    log
-);
 
 #[cfg(test)]
 mod tests {

@@ -6,27 +6,23 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::config::layer::layer;
+use crate::config::declaration::settings;
 use crate::config::value::Origin;
 use crate::serve::http::PageOptions;
 
-/// The pages of the HTTP port.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PagesSettings {
-    /// Whether browsers get pages.
-    pub enabled: Option<bool>,
-    /// Scheme and host under which people reach the port.
-    pub url: Option<Origin>,
-    /// Whether pages name the sources of catalogs.
-    pub sources: Option<bool>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Table {
-    enabled: Option<bool>,
-    url: Option<Origin>,
-    sources: Option<bool>,
+settings! {
+    /// The pages of the HTTP port.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+    #[serde(default, deny_unknown_fields, remote = "Self")]
+    pub struct PagesSettings {
+        /// Pages for browsers on the HTTP port.
+        pub enabled: Option<bool> = PageOptions::default().enabled;
+        /// Scheme and host for feeds, `curl` lines and search; `https`: ask for tokens behind a
+        /// TLS proxy, too.
+        pub url: Option<Origin>, otherwise "of each request", example "https://almanac.example.com";
+        /// Pages and mirror plans name repositories and tags, never paths.
+        pub sources: Option<bool> = PageOptions::default().sources;
+    }
 }
 
 struct Written;
@@ -46,20 +42,12 @@ impl<'de> Visitor<'de> for Written {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PagesSettings, A::Error> {
-        let Table {
-            enabled,
-            url,
-            sources,
-        } = Table::deserialize(MapAccessDeserializer::new(map))?;
-        if url.as_ref().is_some_and(|Origin(url)| url == "*") {
+        let settings = PagesSettings::deserialize(MapAccessDeserializer::new(map))?;
+        if settings.url.as_ref().is_some_and(|Origin(url)| url == "*") {
             let problem = "url is one scheme and host, such as \"https://almanac.example.com\"";
             return Err(Error::custom(problem));
         }
-        Ok(PagesSettings {
-            enabled,
-            url,
-            sources,
-        })
+        Ok(settings)
     }
 }
 
@@ -72,16 +60,13 @@ impl<'de> Deserialize<'de> for PagesSettings {
 impl PagesSettings {
     /// The options, with defaults for missing settings.
     pub(crate) fn resolve(self) -> PageOptions {
-        let default = PageOptions::default();
         PageOptions {
-            enabled: self.enabled.unwrap_or(default.enabled),
+            enabled: self.enabled(),
+            sources: self.sources(),
             url: self.url.map(|Origin(url)| url),
-            sources: self.sources.unwrap_or(default.sources),
         }
     }
 }
-
-layer!(PagesSettings: enabled, url, sources);
 
 #[cfg(test)]
 mod tests {

@@ -6,23 +6,26 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use crate::config::layer::layer;
+use crate::config::declaration::{plain_setting, settings};
 use crate::config::value::{ValueError, deserialized_from_text, remedy};
 use ::images::Reference;
 
 /// The longest name, in bytes.
 const MAX_NAME: usize = 200;
 
-/// The key that signs images, and their names.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SigningSettings {
-    /// The private key: of cosign, or PKCS#8.
-    pub key_file: Option<PathBuf>,
-    /// The file with its password.
-    pub password_file: Option<PathBuf>,
-    /// The prefix of the names of images.
-    pub name_prefix: Option<NamePrefix>,
+settings! {
+    /// The key that signs images, and their names.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct SigningSettings {
+        /// Private key for ECDSA with P-256: cosign's, or PKCS#8 in PEM.
+        pub key_file: Option<PathBuf>, example "/etc/almanac/signing/cosign.key";
+        /// Password; else `ALMANAC_SIGNING_PASSWORD`, else the empty one.
+        pub password_file: Option<PathBuf>, example "/etc/almanac/signing/cosign.password";
+        /// `HOST[/PATH]`: names are `PREFIX/CATALOG:TAG`. Without it and `signed_name`, a
+        /// catalog is not signed.
+        pub name_prefix: Option<NamePrefix>, example "registry.example.com/catalogs";
+    }
 }
 
 /// A prefix of the names of images outside of almanac: `HOST[/PATH]`.
@@ -84,7 +87,10 @@ deserialized_from_text! {
     SignedName, "a name such as \"registry.example.com/team/catalog\"";
 }
 
-layer!(SigningSettings: key_file, password_file, name_prefix);
+plain_setting! {
+    NamePrefix: { "type": "string" };
+    SignedName: { "type": "string" };
+}
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::config::declaration::settings;
 use crate::config::error::ConfigError;
 use crate::config::value::{Timeout, deserialized_from_text};
 use crate::name::CatalogName;
@@ -22,50 +23,46 @@ const EVENTS: [EventKind; 3] = [
     EventKind::Recovered,
 ];
 
-/// A webhook.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WebhookSettings {
-    /// Its name.
-    pub name: WebhookName,
-    /// The URL of the receiver.
-    pub url: ReceiverUrl,
-    /// The kinds of events.
-    #[serde(default)]
-    pub events: Option<Vec<EventKind>>,
-    /// The catalogs.
-    #[serde(default)]
-    pub catalogs: Option<Vec<CatalogName>>,
-    /// The URL of this almanac.
-    #[serde(default)]
-    pub source: String,
-    /// Files with secrets.
-    #[serde(default)]
-    pub secret_files: Vec<PathBuf>,
-    /// The file with the bearer token for the receiver.
-    #[serde(default)]
-    pub token_file: Option<PathBuf>,
-    /// PEM files of authorities.
-    #[serde(default)]
-    pub ca_files: Vec<PathBuf>,
-    /// The longest time of one attempt.
-    #[serde(default)]
-    pub timeout: Option<Timeout>,
-    /// The most attempts.
-    #[serde(default)]
-    pub attempts: Option<u32>,
-    /// Whether the receiver may be on this machine.
-    #[serde(default)]
-    pub allow_local: bool,
+settings! {
+    /// A webhook.
+    #[derive(Clone, Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct WebhookSettings {
+        /// Name in log and metrics: lowercase letters, digits, `-`, up to 63.
+        pub name: WebhookName, otherwise "required", example "chat";
+        /// `http` or `https`, without user and password.
+        pub url: ReceiverUrl, otherwise "required", example "https://hooks.example.com/almanac";
+        /// [Kinds of events](webhooks.md#events); `failed` is the fourth.
+        #[serde(default)]
+        pub events: Option<Vec<EventKind>> = EVENTS.to_vec();
+        /// Names of catalogs.
+        #[serde(default)]
+        pub catalogs: Option<Vec<CatalogName>>, otherwise "all", example r#"["catalog"]"#;
+        /// URL of this almanac, with which each event's `source` begins.
+        #[serde(default)]
+        pub source: String, example "https://almanac.example.com";
+        /// [Secrets](webhooks.md#signatures); each signs every event.
+        #[serde(default)]
+        pub secret_files: Vec<PathBuf>, example r#"["/etc/almanac/webhooks/chat.secret"]"#;
+        /// Bearer token; only with `https` or a receiver on this machine.
+        #[serde(default)]
+        pub token_file: Option<PathBuf>, example "/etc/almanac/webhooks/chat.token";
+        /// PEM files of authorities, besides the system's.
+        #[serde(default)]
+        pub ca_files: Vec<PathBuf>;
+        /// Limit of one attempt.
+        #[serde(default)]
+        pub timeout: Option<Timeout> = Timeout(TIMEOUT);
+        /// Up to 300; 10 take about eight minutes.
+        #[serde(default)]
+        pub attempts: Option<u32> = ATTEMPTS;
+        /// Allows loopback, link-local and metadata addresses.
+        #[serde(default)]
+        pub allow_local: bool;
+    }
 }
 
 impl WebhookSettings {
-    /// Its files.
-    pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        let files = self.secret_files.iter_mut().chain(&mut self.token_file);
-        files.chain(&mut self.ca_files)
-    }
-
     fn resolve(&self) -> Result<Webhook, ConfigError> {
         let refused = |problem: &str| {
             Err(ConfigError::Webhook {
@@ -92,11 +89,11 @@ impl WebhookSettings {
         if self.catalogs.as_ref().is_some_and(Vec::is_empty) {
             return refused("catalogs is empty: leave it out for all catalogs");
         }
-        let attempts = NonZeroU32::new(self.attempts.unwrap_or(ATTEMPTS));
+        let attempts = NonZeroU32::new(self.attempts());
         let Some(attempts) = attempts.filter(|attempts| attempts.get() <= MAX_ATTEMPTS) else {
             return refused("attempts is a number from 1 to 300");
         };
-        let events = self.events.clone().unwrap_or_else(|| EVENTS.to_vec());
+        let events = self.events();
         if events.is_empty() {
             return refused("events is empty");
         }
@@ -112,7 +109,7 @@ impl WebhookSettings {
             secret_files: self.secret_files.clone(),
             token_file: self.token_file.clone(),
             ca_files: self.ca_files.clone(),
-            timeout: self.timeout.map_or(TIMEOUT, |Timeout(time)| time),
+            timeout: self.timeout().0,
             attempts,
             allow_local: self.allow_local,
         })
@@ -159,7 +156,7 @@ mod tests {
         ] {
             assert!(whole(good).is_ok(), "{good}");
         }
-        for (bad, told) in [
+        for (bad, reported) in [
             ("catalogs = []", "leave it out for all catalogs"),
             ("events = []", "events is empty"),
             ("source = 'almanac.example.com'", "source is the http"),
@@ -177,7 +174,7 @@ mod tests {
             ("attempts = 0", "attempts is a number from 1 to 300"),
         ] {
             let error = whole(bad).unwrap_err().to_string();
-            assert!(error.contains(told), "{bad}: {error}");
+            assert!(error.contains(reported), "{bad}: {error}");
         }
     }
 }

@@ -356,7 +356,9 @@ fn the_schema_of_the_values_knows_the_settings_of_the_program() {
     for (key, place) in settings["properties"].as_object().unwrap() {
         let (place, header) = match place["type"].as_str() {
             Some("object") => (place, format!("[{key}]")),
-            Some("array") => (&place["items"], format!("[[{key}]]")),
+            Some("array") if place["items"]["type"] == "object" => {
+                (&place["items"], format!("[[{key}]]"))
+            }
             _ => continue,
         };
         assert_eq!(written(place), known(&header), "{key}");

@@ -7,10 +7,11 @@
 //! 1. [`answers`] makes client answers from a catalog, without I/O.
 //! 2. [`store`] keeps revisions in SQLite and files.
 //! 3. [`snapshot`] opens a stored revision for serving.
-//! 4. [`ingest`] follows sources and commits revisions to the store.
-//! 5. [`serve`] answers clients from snapshots, and does not know [`ingest`].
-//! 6. [`kubernetes`] reads the cluster, and knows neither of them.
-//! 7. [`config`], [`app`] and [`cli`] are the composition root: they resolve
+//! 4. `queries` has the questions about snapshots, and the records that answer them.
+//! 5. [`ingest`] follows sources and commits revisions to the store.
+//! 6. [`serve`] answers clients from snapshots, and does not know [`ingest`].
+//! 7. [`kubernetes`] reads the cluster, and knows neither of them.
+//! 8. [`config`], [`app`] and [`cli`] are the composition root: they resolve
 //!    settings, join the modules above, and run commands.
 //!
 //! Small modules serve several of these: [`name`] for catalog names, [`proto`]
@@ -41,4 +42,5 @@ pub mod map;
 pub mod name;
 pub mod objects;
 pub mod proto;
+mod queries;
 pub mod webhooks;

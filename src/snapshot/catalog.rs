@@ -127,8 +127,9 @@ impl Status {
 }
 
 /// Whether a catalog is served, and if not, why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = CatalogState)]
 pub enum State {
     /// Set unavailable.
     Unavailable,
@@ -143,7 +144,7 @@ pub enum State {
 }
 
 /// Why the last pass brought no content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stale {
     /// The source could not be read.

@@ -8,12 +8,15 @@ use bytes::Bytes;
 
 use crate::answers::index::PackageAnswers;
 use crate::answers::rest::facets::FacetRow;
-use crate::answers::rest::records::ChannelRecord;
+use crate::answers::rest::records::{ChannelRecord, PackageDetails, PackageSummary};
 use crate::answers::span::Span;
 use crate::snapshot::Snapshot;
 use crate::snapshot::slices::slice;
 use crate::store::{Damage, Found, StoreError};
 use fbc::document::Gvk;
+
+/// The file of stored answers.
+const QUERIES: &str = "queries.jsonl";
 
 /// A bundle that provides an API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,13 +44,44 @@ impl Snapshot {
 
     /// Facets of the packages, in the order of [`packages`](Self::packages). It
     /// is made when it is first asked for.
-    pub fn facets(&self) -> &[FacetRow] {
-        self.facets.get_or_init(|| {
-            let packages = self.packages().iter();
-            packages
-                .map(|package| FacetRow::of(&self.answer(package.details)))
-                .collect()
-        })
+    ///
+    /// # Errors
+    /// When a stored package cannot be read: the file is damaged.
+    pub fn facets(&self) -> Result<&[FacetRow], StoreError> {
+        if let Some(facets) = self.facets.get() {
+            return Ok(facets);
+        }
+        let packages = self.packages().iter();
+        let rows = packages.map(|package| Ok(FacetRow::new(self.details(package)?)));
+        let rows = rows.collect::<Result<Vec<_>, StoreError>>()?;
+        Ok(self.facets.get_or_init(|| rows))
+    }
+
+    /// The record of a package in lists.
+    ///
+    /// # Errors
+    /// When the stored record cannot be read: the file is damaged.
+    pub fn summary(&self, package: &PackageAnswers) -> Result<PackageSummary<'static>, StoreError> {
+        let stored = self.answer(package.summary);
+        serde_json::from_slice(&stored).map_err(|error| self.unreadable(&package.name, &error))
+    }
+
+    /// The full record of a package.
+    ///
+    /// # Errors
+    /// When the stored record cannot be read: the file is damaged.
+    pub fn details(&self, package: &PackageAnswers) -> Result<PackageDetails<'static>, StoreError> {
+        let stored = self.answer(package.details);
+        serde_json::from_slice(&stored).map_err(|error| self.unreadable(&package.name, &error))
+    }
+
+    /// The damage of an answer about a package.
+    fn unreadable(&self, package: &str, error: &serde_json::Error) -> StoreError {
+        let revision = self.revision().id;
+        let reason =
+            format!("an answer of revision {revision} about {package:?} cannot be read: {error}");
+        let path = QUERIES.into();
+        Damage { path, reason }.into()
     }
 
     /// A stored answer: JSON in one line.
@@ -62,7 +96,7 @@ impl Snapshot {
     pub fn channel_record(answer: &Bytes) -> Result<ChannelRecord<'_>, StoreError> {
         serde_json::from_slice(answer).map_err(|error| {
             let reason = format!("a channel cannot be read: {error}");
-            let path = "queries.jsonl".into();
+            let path = QUERIES.into();
             Damage { path, reason }.into()
         })
     }

@@ -58,7 +58,18 @@ impl FromStr for RevisionId {
 }
 
 /// The size of a revision.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    utoipa::ToSchema,
+)]
+#[schema(as = CatalogCounts)]
 pub struct Counts {
     /// Blobs.
     pub metas: u64,

@@ -176,8 +176,9 @@ pub enum CsvSource {
     Object,
 }
 
-/// A group, version and kind.
+/// A Kubernetes API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Api))]
 pub struct Gvk {
     /// The API group.
     pub group: String,

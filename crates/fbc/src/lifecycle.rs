@@ -29,34 +29,45 @@ pub struct Lifecycle {
 /// The phases of a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct VersionLifecycle {
     /// MAJOR.MINOR.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub name: String,
     /// Its phases.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub phases: Vec<Phase>,
     /// The versions of platforms that it runs on.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub platform_compatibility: Vec<Platform>,
 }
 
 /// A phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Phase {
     /// Its name, such as `Full support`.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub name: String,
     /// Its first day: YYYY-MM-DD.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub start_date: String,
-    /// Its last day.
+    /// Its last day; empty when it is open.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub end_date: String,
 }
 
 /// A platform.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Platform {
     /// Its name.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub name: String,
     /// Its versions.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub versions: Vec<String>,
 }
 

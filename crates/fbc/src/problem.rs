@@ -9,10 +9,13 @@ use serde::{Deserialize, Serialize};
 
 /// A problem of a catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = CatalogProblem))]
 pub struct Problem {
-    /// The kind of problem.
+    /// The kind of problem. A code does not change.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub code: Code,
     /// Its effect on the catalog.
+    #[cfg_attr(feature = "schema", schema(extensions(("x-flattened" = json!(true)))))]
     pub severity: Severity,
     /// The object it is about.
     #[serde(flatten)]
@@ -20,7 +23,7 @@ pub struct Problem {
     /// Its position, if it is about one document.
     #[serde(flatten)]
     pub position: Option<DocumentPosition>,
-    /// A sentence for the catalog's author.
+    /// What is wrong, and what to do.
     pub message: String,
 }
 
@@ -40,6 +43,7 @@ impl Problem {
 /// The effect of a problem on the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Severity {
     /// The catalog works, but a user may run into the problem later.
     Warning,
@@ -52,33 +56,38 @@ pub enum Severity {
 
 /// The object of a problem, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Subject {
-    /// The package, or empty.
+    /// The package; absent when it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub package: String,
-    /// The channel, or empty.
+    /// The channel; absent when it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub channel: String,
-    /// The bundle, or empty.
+    /// The bundle; absent when it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub bundle: String,
-    /// The blob's schema, for blobs that are none of the above, or empty.
+    /// The schema of the blob; only for other blobs than packages, channels and bundles.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub schema: String,
 }
 
 /// A document in a file of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DocumentPosition {
-    /// Path below the catalog folder; the URL, when the catalog was read from
-    /// one.
+    /// The path of the file below the catalog's folder; for a catalog that was read from a
+    /// URL, that URL.
     pub file: String,
     /// Number of the document in the file, from 1.
+    #[cfg_attr(feature = "schema", schema(minimum = 1))]
     pub document: u32,
     /// Line of the file on which the document (or the error in it) starts, from 1.
+    #[cfg_attr(feature = "schema", schema(minimum = 1))]
     pub line: u32,
     /// The column of the error in characters, from 1, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1))]
     pub column: Option<u32>,
 }
 

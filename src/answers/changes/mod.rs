@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::answers::outline::{BundleOutline, ChannelOutline, Outline, PackageOutline, shortened};
 
@@ -16,7 +17,7 @@ pub use atom::{FeedEntry, feed};
 pub use text::{in_words, markdown, sentence, summary, text};
 
 /// A change of a catalog. Fields without meaning for its kind are absent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
     /// Its kind.
     pub kind: Kind,
@@ -43,8 +44,11 @@ pub struct Change {
 }
 
 /// The kinds of changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "kebab-case")]
+#[schema(as = ChangeKind)]
 pub enum Kind {
     /// A package that the other catalog does not have. Its channels and bundles are
     /// not listed.

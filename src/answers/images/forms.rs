@@ -8,9 +8,9 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::answers::images::mirror_paths::{FormError, MirrorPaths, TakenPaths};
+use crate::answers::images::records::{ImageListRecord, ImageRecord};
 use ::images::reference::{split_scheme, without_user};
-use fbc::image_list::{Image, ImageList, ImageVersion, Use};
-use fbc::select::Reason;
+use fbc::image_list::{ImageList, ImageVersion};
 use fbc::text::yaml;
 
 /// A form of a list, for flags and for URLs.
@@ -94,7 +94,7 @@ impl Form {
             }
             Self::Yaml => yaml_of(&json_of(list)),
             Self::Jsonl => {
-                let lines = images.map(|one| format!("{}\n", image(one)));
+                let lines = images.map(|one| format!("{}\n", json!(ImageRecord::new(one))));
                 lines.collect::<String>().into_bytes()
             }
             Self::Skopeo => yaml_of(&skopeo(list)),
@@ -137,63 +137,9 @@ fn is_destination(text: &str) -> bool {
     is_host && fbc::pullspec::check(&format!("{text}/a")).is_ok()
 }
 
+/// The record of a list. The fields of its objects are sorted by name.
 fn json_of(list: &ImageList) -> Value {
-    let images: Vec<Value> = list.images.iter().map(image).collect();
-    let digests = list.images.iter();
-    let digests = digests.filter(|image| matches!(image.version, ImageVersion::Digest(_)));
-    let digests = digests.count();
-    json!({
-        "images": images,
-        "digests": digests,
-        "tags": list.images.len() - digests,
-        "refused": list.refused,
-    })
-}
-
-fn image(image: &Image) -> Value {
-    let (kind, version) = match &image.version {
-        ImageVersion::Digest(digest) => ("digest", digest),
-        ImageVersion::Tag(tag) => ("tag", tag),
-    };
-    let mut value = json!({
-        "image": image.pull_spec(),
-        "kind": kind,
-        "reasons": image.uses.iter().map(reason).collect::<Vec<_>>(),
-        "registry": image.registry,
-        "repository": image.repository,
-    });
-    value[kind] = version.as_str().into();
-    value
-}
-
-fn reason(one: &Use) -> Value {
-    let channels = one.channels.iter().map(|(channel, reason)| {
-        let mut value = json!({ "channel": channel });
-        value["reason"] = match reason {
-            Reason::Head => "head",
-            Reason::InRange => "inRange",
-            Reason::OnTheWay => "onTheWay",
-            Reason::Full => "full",
-            Reason::Dependency { of, requirement } => {
-                value["of"] = of.as_str().into();
-                value["requirement"] = requirement.as_str().into();
-                "dependency"
-            }
-        }
-        .into();
-        value
-    });
-    let mut value = json!({
-        "package": one.package,
-        "bundle": one.bundle,
-        "version": one.version,
-        "channels": channels.collect::<Vec<_>>(),
-        "role": if one.related.is_some() { "relatedImage" } else { "bundle" },
-    });
-    if let Some(name) = &one.related {
-        value["name"] = name.as_str().into();
-    }
-    value
+    json!(ImageListRecord::new(list))
 }
 
 /// By registry, then by repository: tags and digests.
@@ -223,6 +169,7 @@ fn yaml_of(value: &Value) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fbc::select::Reason;
     use fbc::select::{Selected, SelectedBundle, SelectedPackage};
 
     fn bundle(name: &str, line: &str) -> SelectedBundle {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Deserialize;
+use crate::answers::rest::records::PackageDetails;
 
 /// The facets, as parameters name them, in the order of pages.
 pub const FACETS: [&str; 8] = [
@@ -54,55 +54,34 @@ pub struct FacetRow {
     values: [Vec<String>; FACETS.len()],
 }
 
-/// The part of a stored package that facets are made of.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Stored {
-    categories: Vec<String>,
-    provider: StoredProvider,
-    capabilities: String,
-    install_modes: Vec<String>,
-    architectures: Vec<String>,
-    infrastructure_features: Vec<String>,
-    subscriptions: Vec<String>,
-    deprecation: Option<serde::de::IgnoredAny>,
-    quarantined: bool,
-    problems: Vec<serde::de::IgnoredAny>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct StoredProvider {
-    name: String,
-}
-
 impl FacetRow {
-    /// Reads the stored record of a package. One that cannot be read has no values.
-    pub fn of(details: &[u8]) -> Self {
-        let stored: Stored = serde_json::from_slice(details).unwrap_or_default();
+    /// The values of a package.
+    pub fn new(package: PackageDetails<'_>) -> Self {
+        let problems = package.problems;
+        let (summary, presentation) = (package.summary, package.presentation.into_owned());
         let level = LEVELS
             .iter()
-            .find(|level| fold(level) == fold(&stored.capabilities));
+            .find(|level| fold(level) == fold(&presentation.capabilities));
         let level = level.map_or("other", |level| *level);
         let mut states = Vec::new();
         for (is_so, state) in [
-            (stored.deprecation.is_some(), "deprecated"),
-            (stored.quarantined, "left out"),
-            (!stored.problems.is_empty(), "with problems"),
+            (summary.deprecation.is_some(), "deprecated"),
+            (summary.quarantined, "left out"),
+            (!problems.is_empty(), "with problems"),
         ] {
             if is_so {
                 states.push(state.to_owned());
             }
         }
-        let provider = stored.provider.name.trim();
+        let provider = presentation.provider.name.trim();
         let values = [
-            stored.categories,
+            presentation.categories,
             vec![provider.to_owned()],
             vec![level.to_owned()],
-            stored.install_modes,
-            stored.architectures,
-            stored.infrastructure_features,
-            stored.subscriptions,
+            presentation.install_modes,
+            presentation.architectures,
+            presentation.infrastructure_features,
+            presentation.subscriptions,
             states,
         ];
         let values = values.map(|mut values| {
@@ -239,16 +218,25 @@ fn provider(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
+    use fbc::presentation::{Link, Presentation};
 
     fn row(provider: &str, categories: &str, level: &str) -> FacetRow {
-        let json = serde_json::json!({
-            "provider": {"name": provider},
-            "categories": categories.split(',').collect::<Vec<_>>(),
-            "capabilities": level,
-            "deprecation": null,
-        });
-        FacetRow::of(json.to_string().as_bytes())
+        let presentation = Presentation {
+            provider: Link {
+                name: provider.to_owned(),
+                url: String::new(),
+            },
+            categories: categories.split(',').map(str::to_owned).collect(),
+            capabilities: level.to_owned(),
+            ..Presentation::default()
+        };
+        FacetRow::new(PackageDetails {
+            presentation: Cow::Owned(presentation),
+            ..PackageDetails::default()
+        })
     }
 
     fn rows() -> Vec<FacetRow> {

@@ -101,14 +101,15 @@ impl<'a> OrderedChannel<'a> {
     pub(super) fn summary<'b>(&'b self, blobs: &'b Blobs, versions: bool) -> ChannelSummary<'b> {
         let versions = versions.then(|| {
             let versions = self.entries.iter().map(|entry| entry.version(blobs));
-            versions.filter(|version| !version.is_empty()).collect()
+            let versions = versions.filter(|version| !version.is_empty());
+            versions.map(Cow::Borrowed).collect()
         });
         ChannelSummary {
-            name: self.name,
-            head: self.head().map(|head| head.name),
-            version: self.head().map_or("", |head| head.version(blobs)),
+            name: self.name.into(),
+            head: self.head().map(|head| head.name.into()),
+            version: self.head().map_or("", |head| head.version(blobs)).into(),
             entries: self.entries.len(),
-            deprecation: self.deprecation,
+            deprecation: self.deprecation.map(Cow::Borrowed),
             versions: versions.unwrap_or_default(),
         }
     }

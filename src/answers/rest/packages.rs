@@ -3,6 +3,7 @@
 //! Packages with errors have answers too, since HTTP also serves their blobs.
 //! Each answer tells whether its package is valid.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
@@ -130,29 +131,30 @@ fn put_package<E: From<EncodeError>>(
     // An icon that is not base64 cannot be sent, so nothing links to it.
     let icon = view.icon.as_ref().filter(|(data, _)| is_base64(data));
     let icon = icon.map(|(_, media_type)| IconLink {
-        href: &href,
-        media_type,
+        href: href.as_str().into(),
+        media_type: media_type.as_str().into(),
     });
     let summary = |versions: bool| PackageSummary {
-        name: package.name,
-        display_name: &presentation.display_name,
-        summary: &short,
-        default_channel: package.default_channel,
-        head: head.map(|head| head.name),
-        version: head.map_or("", |head| head.version(blobs)),
+        name: package.name.into(),
+        display_name: presentation.display_name.as_str().into(),
+        summary: short.as_str().into(),
+        default_channel: package.default_channel.into(),
+        head: head.map(|head| head.name.into()),
+        version: head.map_or("", |head| head.version(blobs)).into(),
         channels: (package.channels.iter())
             .map(|channel| channel.summary(blobs, versions))
             .collect(),
-        deprecation: package.deprecation,
+        deprecation: package.deprecation.map(Cow::Borrowed),
         quarantined: package.quarantined,
         icon: icon.clone(),
     };
     let in_list = put_answer(out, package.name, &summary(false))?;
+    let provided = bundle.map_or(&[][..], |bundle| &blobs.bundles[bundle].blob.provides);
     let details = PackageDetails {
         summary: summary(true),
-        presentation: &presentation,
-        provided_apis: bundle.map_or(&[], |bundle| &blobs.bundles[bundle].blob.provides),
-        problems,
+        presentation: Cow::Borrowed(&presentation),
+        provided_apis: Cow::Borrowed(provided),
+        problems: problems.into_iter().map(Cow::Borrowed).collect(),
     };
     let details = put_answer(out, package.name, &details)?;
     let mut channels: Vec<(Box<str>, Span)> = Vec::with_capacity(package.channels.len());

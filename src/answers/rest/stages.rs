@@ -6,6 +6,7 @@
 //! cluster has.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::answers::rest::plan::{Plan, PlanStep, Rules, plan};
 use crate::answers::rest::records::ChannelRecord;
@@ -13,7 +14,7 @@ use crate::answers::rest::updates::Installed;
 use fbc::text::semver::Version;
 
 /// A catalog on the way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Stage<'a> {
     /// The catalog.
     pub catalog: &'a str,
@@ -30,7 +31,7 @@ pub struct Stage<'a> {
 }
 
 /// How a catalog takes an installed bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Taken {
     /// It has the bundle.

@@ -6,6 +6,7 @@
 //! - `index` lists the catalogs and the routes of each.
 //! - `pages` has the pages for people, `html` the page of GraphQL; `problem_count` has the number
 //!   in the navigation of pages.
+//! - `routes` lists all routes.
 //! - `service` joins them, and answers common requests without the router.
 //!
 //! Around all routes are layers: `guard` (access), `announced` (digests of a cluster), `path`
@@ -31,6 +32,7 @@ mod query;
 mod range;
 mod rejection;
 mod respond;
+mod routes;
 mod service;
 
 pub use cors::Origins;

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::any;
 use axum::{Extension, Router, middleware};
 use http::header::{CACHE_CONTROL, ETAG, HOST};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version};
@@ -15,16 +14,17 @@ use hyper::body::Incoming;
 
 use crate::serve::access::Access;
 use crate::serve::http::announced::{Gate, only_announced};
-use crate::serve::http::catalogd::content::{ALL, METAS, all, metas, undamaged};
-use crate::serve::http::catalogd::graphql::GRAPHQL;
-use crate::serve::http::catalogd::{graphql, hint};
+use crate::serve::http::api::description::Description;
+use crate::serve::http::catalogd::content::{ALL, METAS, undamaged};
+use crate::serve::http::catalogd::hint;
 use crate::serve::http::cors::{self, Origins};
 use crate::serve::http::guard::guard;
 use crate::serve::http::options::PageOptions;
+use crate::serve::http::pages::policy;
 use crate::serve::http::query::parse_query;
 use crate::serve::http::rejection::{self, HttpRejection};
 use crate::serve::http::respond::respond;
-use crate::serve::http::{api, index, observe, pages, path};
+use crate::serve::http::{observe, pages, path, routes};
 use crate::serve::net::connection::RequestHandler;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
@@ -207,17 +207,25 @@ fn router(
     gate: Option<Gate>,
 ) -> Router {
     let with_pages = options.enabled;
-    let mut index = index::routes();
+    let blobs = routes::catalogd();
+    let catalog_index = routes::catalogs();
+    let mut queries = routes::queries();
+    queries.extend(routes::queries_over_catalogs());
+    let all = [&catalog_index, &blobs, &queries];
+    let operations = all
+        .into_iter()
+        .flat_map(|routes| routes::operations(routes));
+    let description = Arc::new(Description::new(operations.collect()));
+    let mut index = routes::router(catalog_index);
     if with_pages {
         let instead = middleware::from_fn_with_state(catalogs.clone(), pages::instead);
-        index = index.layer(instead).merge(pages::routes());
+        let pages = routes::pages().layer(middleware::from_fn(policy::add));
+        index = index.layer(instead).merge(pages);
     }
-    let routes = Router::new()
-        .route(ALL, any(all))
-        .route(METAS, any(metas))
+    let routes = routes::router(blobs)
         .merge(index)
-        .merge(api::routes())
-        .route(GRAPHQL, graphql::route())
+        .merge(routes::router(queries))
+        .layer(Extension(description))
         .fallback(async || HttpRejection::UnknownPath)
         .layer(middleware::from_fn(undamaged));
     let routes = match gate {

@@ -44,6 +44,10 @@ const LEVELS: &[(&[&str], &[&str])] = &[
             "snapshot",
         ],
     ),
+    (
+        &["queries"],
+        &["error_chain", "name", "answers", "store", "snapshot"],
+    ),
     (&["webhooks"], &["error_chain", "name", "answers"]),
     (&["kubernetes"], &["error_chain", "name", "snapshot"]),
     (
@@ -57,6 +61,7 @@ const LEVELS: &[(&[&str], &[&str])] = &[
             "answers",
             "store",
             "snapshot",
+            "queries",
             "fleet",
             "webhooks",
         ],

@@ -31,14 +31,38 @@ impl Checker<'_> {
                     let target = self.document.pointer(pointer).unwrap().clone();
                     self.check(&target, value, at);
                 }
-                "type" => self.kind(argument.as_str().unwrap(), value, at),
+                "type" => self.kinds(argument, value, at),
                 "properties" => self.members(argument, value, at),
                 "required" => self.required(argument, value, at),
                 "x-always" if self.whole => self.required(argument, value, at),
-                "x-always" | "description" => {}
+                "x-always" | "description" | "format" => {}
                 "items" => {
                     for (place, item) in value.as_array().into_iter().flatten().enumerate() {
                         self.check(argument, item, &format!("{at}[{place}]"));
+                    }
+                }
+                "oneOf" => {
+                    let all = argument.as_array().unwrap().iter();
+                    let fits =
+                        |one: &&Value| check(self.document, one, value, self.whole).is_empty();
+                    let fitting = all.filter(fits).count();
+                    if fitting != 1 {
+                        self.say(at, &format!("{fitting} of them fit"));
+                    }
+                }
+                "additionalProperties" if argument.is_object() => {
+                    for (key, member) in value.as_object().into_iter().flatten() {
+                        self.check(argument, member, &format!("{at}.{key}"));
+                    }
+                }
+                "uniqueItems" => {
+                    let items = value.as_array().unwrap();
+                    let repeated = items
+                        .iter()
+                        .enumerate()
+                        .any(|(place, item)| items[..place].contains(item));
+                    if repeated {
+                        self.say(at, "an item stands twice");
                     }
                 }
                 "anyOf" => {
@@ -69,17 +93,27 @@ impl Checker<'_> {
         }
     }
 
-    fn kind(&mut self, kind: &str, value: &Value, at: &str) {
-        let fits = match kind {
+    fn kinds(&mut self, kinds: &Value, value: &Value, at: &str) {
+        let fits = match kinds {
+            Value::Array(all) => all
+                .iter()
+                .any(|kind| Self::is_of(kind.as_str().unwrap(), value, at)),
+            kind => Self::is_of(kind.as_str().unwrap(), value, at),
+        };
+        if !fits {
+            self.say(at, &format!("{value} is no {kinds}"));
+        }
+    }
+
+    fn is_of(kind: &str, value: &Value, at: &str) -> bool {
+        match kind {
             "object" => value.is_object(),
             "array" => value.is_array(),
             "string" => value.is_string(),
             "boolean" => value.is_boolean(),
             "integer" => value.is_i64() || value.is_u64(),
+            "null" => value.is_null(),
             other => panic!("{at}: the type {other} is not understood"),
-        };
-        if !fits {
-            self.say(at, &format!("{value} is no {kind}"));
         }
     }
 

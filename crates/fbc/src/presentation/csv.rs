@@ -22,8 +22,9 @@ const SUMMARY: usize = 200;
 
 /// The description of a bundle: from its `olm.csv.metadata`, or else from the
 /// `ClusterServiceVersion` among its objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Presentation {
     /// The name to display. The record that contains the presentation has a field
     /// of its own for it.
@@ -32,7 +33,7 @@ pub struct Presentation {
     /// The short description among its annotations.
     #[serde(skip)]
     pub short: String,
-    /// The long description, in Markdown.
+    /// The whole description, in Markdown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Keywords to find it by.
@@ -109,7 +110,9 @@ pub struct NamespaceTemplate {
 }
 
 /// A name with an address.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Link {
     /// The name.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -128,7 +131,9 @@ impl Link {
 }
 
 /// A maintainer of a bundle.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Maintainer {
     /// The name.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::manifest_objects;
 use crate::object::MAX_LIST;
@@ -20,23 +20,25 @@ const MOST_ACCOUNTS: usize = 100;
 const KINDS: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
 
 /// The rules of a service account.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AccountRules {
-    /// The name of the account, or of several that have the same role; empty for a role
-    /// that no binding of the bundle gives to an account.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// The service account, or several with the same role; absent for a role that no
+    /// binding of the bundle gives to an account.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub account: String,
-    /// The role among the manifests that has the rules; empty for those of the
-    /// `ClusterServiceVersion`. A role that the bundle lacks has no rules here.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    /// The role among the manifests that has the rules; absent for those of the
+    /// `ClusterServiceVersion`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
-    /// Its rules.
+    /// Its rules; none for a role that the bundle lacks.
     pub rules: Vec<Rule>,
 }
 
 /// A rule, as roles of Kubernetes have it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = AccountRule))]
 pub struct Rule {
     /// Verbs that are allowed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -65,14 +67,15 @@ fields!(Rule {
 });
 
 /// The permissions of an operator.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Permissions {
     /// In the namespaces that it watches.
     pub namespaced: Vec<AccountRules>,
     /// In the whole cluster.
     pub cluster: Vec<AccountRules>,
     /// Roles that no binding of the bundle gives to an account, such as those for users.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unbound: Vec<AccountRules>,
 }
 

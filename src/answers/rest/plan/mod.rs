@@ -17,6 +17,7 @@ mod v1;
 use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::answers::rest::plan::moves::{installed_as, versions_of};
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};
@@ -27,7 +28,7 @@ use fbc::text::semver::{Range, Version};
 const MAX_PASSED: usize = 100;
 
 /// The rules of a version of Operator Lifecycle Manager.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Rules {
     /// One channel, towards its head.
@@ -60,7 +61,7 @@ pub struct Plan<'a> {
 }
 
 /// A step of a way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanStep<'a> {
     /// The channel that has the edge.
@@ -85,7 +86,8 @@ pub struct PlanStep<'a> {
 }
 
 /// A version that a step passes over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = PassedOver)]
 pub struct Passed<'a> {
     /// Its bundle.
     pub name: &'a str,

@@ -15,6 +15,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};
 use fbc::text::semver::{Constraint, Identifier, Range, RangeIndex, Version};
@@ -32,7 +33,7 @@ pub struct Installed<'a> {
 }
 
 /// The relation of an entry to the installed bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Edge {
     /// It replaces the installed bundle.
@@ -58,7 +59,7 @@ impl Edge {
 }
 
 /// A bundle that OLM v1 may install.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Candidate<'a> {
     /// Its name.
     pub name: &'a str,
@@ -75,7 +76,7 @@ pub struct Candidate<'a> {
 }
 
 /// The path of OLM v0 in one channel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Path<'a> {
     /// The channel.
@@ -90,7 +91,8 @@ pub struct Path<'a> {
 }
 
 /// A step of a path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = PathStep)]
 pub struct Step<'a> {
     /// The bundle that is installed.
     pub name: &'a str,

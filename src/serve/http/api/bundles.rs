@@ -3,94 +3,18 @@
 
 use axum::response::Response;
 use bytes::Bytes;
-use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};
+use crate::queries::records::bundles::{Bundle, Dependency, Membership, Metadata};
+use crate::serve::http::api::operation::{
+    Answer, CONTINUE, FIELDS, LIMIT, Operation, Parameter, QueryAnswer,
+};
 use crate::serve::http::api::parameters::Content;
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::api::response::QueryResponse;
 use crate::snapshot::Snapshot;
-use fbc::document::Gvk;
-use fbc::presentation::{BundleView, Permissions, Presentation, RelatedImage};
-
-/// The fields of a bundle, in their order.
-const FIELDS: &[&str] = &[
-    "name",
-    "package",
-    "version",
-    "release",
-    "image",
-    "channels",
-    "deprecation",
-    "quarantined",
-    "providedApis",
-    "requiredApis",
-    "dependencies",
-    "relatedImages",
-    "permissions",
-    "metadata",
-];
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Bundle<'a> {
-    name: &'a str,
-    package: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    version: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    release: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    image: &'a str,
-    channels: Vec<Membership<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deprecation: Option<&'a str>,
-    quarantined: bool,
-    #[serde(skip_serializing_if = "<[Gvk]>::is_empty")]
-    provided_apis: &'a [Gvk],
-    #[serde(skip_serializing_if = "<[Gvk]>::is_empty")]
-    required_apis: &'a [Gvk],
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    dependencies: Vec<Dependency<'a>>,
-    #[serde(skip_serializing_if = "<[RelatedImage]>::is_empty")]
-    related_images: &'a [RelatedImage],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permissions: Option<Permissions>,
-    metadata: Metadata<'a>,
-}
-
-/// The entry of the bundle in a channel.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Membership<'a> {
-    name: &'a str,
-    head: bool,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    replaces: &'a str,
-    #[serde(skip_serializing_if = "<[std::borrow::Cow<'_, str>]>::is_empty")]
-    skips: &'a [std::borrow::Cow<'a, str>],
-    #[serde(skip_serializing_if = "str::is_empty")]
-    skip_range: &'a str,
-}
-
-#[derive(Serialize)]
-struct Dependency<'a> {
-    r#type: &'a str,
-    value: &'a RawValue,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    display_name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    summary: &'a str,
-    #[serde(flatten)]
-    presentation: &'a Presentation,
-}
+use fbc::presentation::{BundleView, Permissions};
 
 /// The entry of a package that a parameter names by its bundle or its version; by default
 /// the head of the default channel, if there is one.
@@ -122,11 +46,24 @@ pub(crate) fn line(snapshot: &Snapshot, package: &str, bundle: &str) -> Option<B
     Some(snapshot.line(meta))
 }
 
+/// `/catalogs/{catalog}/api/v1/bundles/{bundle}`.
+pub(crate) static NAMED: Operation = Operation {
+    id: "bundles",
+    summary: "The bundles of a name",
+    description: "A bundle's name is its own in its package only, so this is a list: of one item \
+nearly always.",
+    parameters: &[
+        Parameter::text("package", "Only the bundle of this package."),
+        LIMIT,
+        CONTINUE,
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::list::<Bundle<'_>>("BundleList", &[])),
+};
+
 /// The bundles of a name.
-pub(super) async fn named(request: QueryRequest) -> Response {
-    request
-        .run(&LOOKUPS, &["package", "limit", "continue", "fields"], list)
-        .await
+pub(crate) async fn named(request: QueryRequest) -> Response {
+    request.run(&LOOKUPS, &NAMED, list).await
 }
 
 fn list(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
@@ -141,9 +78,7 @@ fn list(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     if metas.is_empty() {
         return Err(Problem::unknown("bundle", name, snapshot.bundle_names()));
     }
-    QueryResponse::list(page, metas.len(), FIELDS, |at| {
-        bundle(query, name, metas[at])
-    })
+    QueryResponse::list::<Bundle<'_>>(page, metas.len(), |at| bundle(query, name, metas[at]))
 }
 
 fn bundle(query: &ParsedQuery, name: &str, meta: u32) -> Result<Bytes, Problem> {

@@ -3,55 +3,50 @@
 use std::collections::HashSet;
 
 use axum::response::Response;
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::answers::rest::install::documents;
+use crate::queries::records::examples::{ApiRecord, ExamplesRecord, Unreadable};
 use crate::serve::http::api::bundles::{entry, line};
+use crate::serve::http::api::operation::{
+    Answer, Content, FIELDS, Operation, Parameter, QueryAnswer,
+};
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::api::response::QueryResponse;
 use fbc::document::Gvk;
 use fbc::presentation::{ApiDescriptions, BundleView};
 
-/// The fields of the answer, in their order.
-const FIELDS: &[&str] = &["package", "bundle", "version", "apis", "unreadable"];
-const KNOWN: &[&str] = &["version", "group", "kind", "format", "fields"];
-
-#[derive(Serialize)]
-struct ExamplesRecord<'a> {
-    package: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    bundle: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    version: &'a str,
-    apis: Vec<ApiRecord<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unreadable: Option<Unreadable<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ApiRecord<'a> {
-    group: &'a str,
-    version: &'a str,
-    kind: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    display_name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    description: &'a str,
-    examples: Vec<&'a Value>,
-}
-
-#[derive(Serialize)]
-struct Unreadable<'a> {
-    text: &'a str,
-    reason: &'a str,
-}
+/// `/catalogs/{catalog}/api/v1/packages/{package}/examples`.
+pub(crate) static EXAMPLES: Operation = Operation {
+    id: "examples",
+    summary: "The kinds of a version with descriptions and examples",
+    description: "As JSON, the kinds that the version owns. As YAML, only their examples, one document \
+each.",
+    parameters: &[
+        Parameter::text(
+            "version",
+            "The version, by its number or its bundle; by default the head of the default \
+channel.",
+        ),
+        Parameter::text("group", "Only kinds of this group."),
+        Parameter::text("kind", "Only this kind.").example("Ferry"),
+        Parameter::choice(
+            "format",
+            "How the answer is written.",
+            &["json", "yaml", ""],
+        )
+        .default("json"),
+        FIELDS,
+    ],
+    answer: Answer::Query(
+        QueryAnswer::object::<ExamplesRecord<'_>>().or(&[Content::Any("application/yaml")]),
+    ),
+};
 
 /// The examples of a version.
-pub(super) async fn list(request: QueryRequest) -> Response {
-    request.run(&LOOKUPS, KNOWN, work).await
+pub(crate) async fn list(request: QueryRequest) -> Response {
+    request.run(&LOOKUPS, &EXAMPLES, work).await
 }
 
 fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
@@ -110,8 +105,5 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
             .as_ref()
             .map(|(text, reason)| Unreadable { text, reason }),
     };
-    Ok(QueryResponse::Object {
-        json: json(&record)?,
-        fields: FIELDS,
-    })
+    Ok(QueryResponse::object::<ExamplesRecord<'_>>(json(&record)?))
 }

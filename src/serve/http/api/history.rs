@@ -1,96 +1,86 @@
 //! The revisions of a catalog, and what they changed: as JSON and as a feed.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use jiff::Timestamp;
-use serde::Serialize;
 use tokio::runtime::Handle;
 
-use crate::answers::changes::{Change, FeedEntry, Kind, changes, counts, feed};
+use crate::answers::changes::{Change, FeedEntry, changes, counts, feed};
 use crate::answers::outline::Outline;
+use crate::queries::records::history::{ChangesRecord, RevisionRecord};
+use crate::serve::http::api::operation::{
+    Answer, CONTINUE, Content as Body, FIELDS, LIMIT, Operation, Parameter, QueryAnswer,
+};
 use crate::serve::http::api::parameters::Content;
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::recorded::{Reading, Wanted};
 use crate::serve::http::api::request::{
     Origin, ParsedQuery, QueryRequest, SCANS, json, respond_dated,
 };
-use crate::serve::http::api::response::QueryResponse;
+use crate::serve::http::api::response::{HINTS, QueryResponse};
 use crate::serve::http::headers::vary_by_host;
 use crate::snapshot::Snapshot;
 use crate::store::HistoryEntry;
 use ::images::Reference;
 use ::images::digest::Digest;
 
-/// The fields of a revision, in their order.
-const REVISION: &[&str] = &[
-    "revision",
-    "source",
-    "digest",
-    "content",
-    "published",
-    "packages",
-    "channels",
-    "entries",
-    "bundles",
-    "quarantined",
-    "changes",
-    "served",
-];
-/// The fields of changes, in their order.
-const CHANGES: &[&str] = &["from", "to", "counts", "changes"];
 /// The most entries of a feed.
 const FEED: u32 = 50;
 /// The least number of digits that name a digest.
 const DIGITS: usize = 6;
 const DAY: Duration = Duration::from_hours(24);
 
-#[derive(Serialize)]
-struct RevisionRecord {
-    revision: String,
-    /// The image; `null` for other sources, which name paths of this machine.
-    source: Option<String>,
-    digest: String,
-    content: String,
-    published: String,
-    packages: u64,
-    channels: u64,
-    entries: u64,
-    bundles: u64,
-    quarantined: u64,
-    /// `null` for the first revision of the history, and while an outline is missing.
-    changes: Option<u64>,
-    served: bool,
-}
-
-#[derive(Serialize)]
-struct ChangesRecord {
-    /// `null` when there is no revision before.
-    from: Option<RevisionRecord>,
-    to: RevisionRecord,
-    counts: BTreeMap<Kind, usize>,
-    changes: Vec<Change>,
-}
+/// `/catalogs/{catalog}/api/v1/revisions`.
+pub(crate) static REVISIONS: Operation = Operation {
+    id: "revisions",
+    summary: "The history of a catalog",
+    description: "The revisions that were published, the newest first, also those whose content is \
+gone.",
+    parameters: &[LIMIT, CONTINUE, FIELDS],
+    answer: Answer::Query(QueryAnswer::list::<RevisionRecord>("RevisionList", HINTS).undated()),
+};
 
 /// The revisions of a catalog, the newest first.
-pub(super) async fn revisions(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &["limit", "continue", "fields"];
+pub(crate) async fn revisions(request: QueryRequest) -> Response {
     let work = |query: &ParsedQuery, reading: &Reading| {
         let history = &reading.all(&query.snapshot)?[..];
         let newest = history.first().map(|newest| newest.revision);
         let page = query.parameters.page(Content::of_history(newest))?;
-        QueryResponse::list(page, history.len(), REVISION, |at| {
+        QueryResponse::list::<RevisionRecord>(page, history.len(), |at| {
             json(&record(&history[at], history))
         })
     };
-    answer(request, KNOWN, work).await
+    answer(request, &REVISIONS, work).await
 }
 
+/// `/catalogs/{catalog}/api/v1/changes`.
+pub(crate) static CHANGES: Operation = Operation {
+    id: "changes",
+    summary: "What an update changed",
+    description: "The changes from one revision to another; by default from the last but one to the \
+last.",
+    parameters: &[
+        Parameter::text(
+            "from",
+            "The older revision: its number, a digest of source or content or its first 6 digits, \
+a time such as `2026-01-31T08:00:00Z` or `2026-01-31T10:00:00+02:00`, or a day, \
+which counts from its start. A time means the revision that was served then.",
+        ),
+        Parameter::text(
+            "to",
+            "The newer revision, in the same forms. A day counts to its end.",
+        ),
+        Parameter::text("package", "Only changes of this package.").example("ferry-operator"),
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::object::<ChangesRecord>().undated()),
+};
+
 /// Changes between two revisions; by default the last two.
-pub(super) async fn differences(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &["from", "to", "package", "fields"];
+pub(crate) async fn differences(request: QueryRequest) -> Response {
     let work = |query: &ParsedQuery, reading: &Reading| {
         let history = &reading.all(&query.snapshot)?[..];
         let parameters = &query.parameters;
@@ -113,13 +103,22 @@ pub(super) async fn differences(request: QueryRequest) -> Response {
             counts: counts(&found),
             changes: found,
         })?;
-        Ok(QueryResponse::Object {
-            json: bytes,
-            fields: CHANGES,
-        })
+        Ok(QueryResponse::object::<ChangesRecord>(bytes))
     };
-    answer(request, KNOWN, work).await
+    answer(request, &CHANGES, work).await
 }
+
+/// `/catalogs/{catalog}/api/v1/changes.atom`.
+pub(crate) static FEED_OF_CHANGES: Operation = Operation {
+    id: "changesFeed",
+    summary: "A feed of changes",
+    description: "The last updates that changed something, as an Atom feed (RFC 4287).",
+    parameters: &[
+        Parameter::text("package", "Only updates that changed this package.")
+            .example("ferry-operator"),
+    ],
+    answer: Answer::Query(QueryAnswer::contents(&[Body::Text("application/atom+xml")]).undated()),
+};
 
 /// The last updates as an Atom feed.
 pub(crate) async fn atom(origin: Origin, request: QueryRequest) -> Response {
@@ -177,7 +176,7 @@ pub(crate) async fn atom(origin: Origin, request: QueryRequest) -> Response {
             media_type: "application/atom+xml; charset=utf-8",
         })
     };
-    let mut response = answer(request, &["package"], work).await;
+    let mut response = answer(request, &FEED_OF_CHANGES, work).await;
     vary_by_host(response.headers_mut(), &options);
     response
 }
@@ -185,10 +184,10 @@ pub(crate) async fn atom(origin: Origin, request: QueryRequest) -> Response {
 /// Reads the history and makes the response on a worker.
 async fn answer(
     request: QueryRequest,
-    known: &'static [&'static str],
+    operation: &'static Operation,
     work: impl FnOnce(&ParsedQuery, &Reading) -> Result<QueryResponse, Problem> + Send + 'static,
 ) -> Response {
-    let (query, context) = match request.parse(known) {
+    let (query, context) = match request.parse(operation.into()) {
         Ok(parsed) => parsed,
         Err(problem) => return problem.into_response(),
     };

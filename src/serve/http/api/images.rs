@@ -3,7 +3,8 @@
 
 use axum::response::Response;
 
-use crate::answers::images::{Form, FormError};
+use crate::answers::images::{Form, FormError, ImageListRecord};
+use crate::serve::http::api::operation::{Answer, Content, Operation, Parameter, QueryAnswer};
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::request::{ParsedQuery, QueryRequest, SCANS};
 use crate::serve::http::api::response::QueryResponse;
@@ -13,22 +14,63 @@ use fbc::select::{
     ChannelSelection, PackageSelection, Request, RequestError, Selection, VersionRange,
 };
 
-const PARAMETERS: &[&str] = &[
-    "package",
-    "channel",
-    "min",
-    "max",
-    "full",
-    "heads",
-    "dependencies",
-    "format",
-    "to",
-];
+/// `/catalogs/{catalog}/api/v1/images`.
+pub(crate) static LIST: Operation = Operation {
+    id: "images",
+    summary: "The images that a selection needs",
+    description: "The bundle images and related images, each once, of the whole catalog or of what \
+would be mirrored of packages: the heads of channels, or a range of versions.",
+    parameters: &[
+        Parameter::text("package", "Only these packages, with commas between them.")
+            .example("ferry-operator"),
+        Parameter::repeated(
+            "channel",
+            "Only this channel; may be given several times. For one package.",
+        ),
+        Parameter::text("min", "The lowest version. For one package.")
+            .longest(1024)
+            .example("1.0.0"),
+        Parameter::text("max", "The highest version. For one package.")
+            .longest(1024)
+            .example("2.0.0"),
+        Parameter::flag(
+            "full",
+            "All versions of the packages, and not the heads of their channels.",
+        ),
+        Parameter::flag(
+            "heads",
+            "The heads of the channels of all packages, and not all versions.",
+        ),
+        Parameter::flag("dependencies", "What the bundles need as well."),
+        Parameter::choice(
+            "format",
+            "How the list is written.",
+            &[
+                "json",
+                "yaml",
+                "jsonl",
+                "list",
+                "mapping",
+                "skopeo",
+                "image-set",
+            ],
+        )
+        .default("json"),
+        Parameter::text(
+            "to",
+            "The registry that a mapping leads to, with or without a path.",
+        )
+        .example("mirror.example.com:5000"),
+    ],
+    answer: Answer::Query(QueryAnswer::object::<ImageListRecord<'_>>().or(&[
+        Content::Text("text/plain"),
+        Content::Any("application/yaml"),
+    ])),
+};
 
 /// The images of a selection.
-pub(super) async fn list(request: QueryRequest) -> Response {
-    let request = request.repeating(&["channel"]);
-    request.run(&SCANS, PARAMETERS, images).await
+pub(crate) async fn list(request: QueryRequest) -> Response {
+    request.run(&SCANS, &LIST, images).await
 }
 
 fn images(query: &ParsedQuery) -> Result<QueryResponse, Problem> {

@@ -2,12 +2,12 @@
 
 use axum::response::Response;
 use http::StatusCode;
-use serde::Serialize;
-use serde_json::Value;
 
 use crate::answers::rest::install::{Install, is_label, namespace};
 use crate::answers::rest::records::ChannelRecord;
+use crate::queries::records::install::{InstallRecord, Warning};
 use crate::serve::http::api::bundles::{entry, line};
+use crate::serve::http::api::operation::{Answer, FIELDS, Operation, Parameter, QueryAnswer};
 use crate::serve::http::api::parameters::Parameters;
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
@@ -22,33 +22,6 @@ pub(crate) const MODES: [&str; 4] = [
     "SingleNamespace",
     "MultiNamespace",
 ];
-/// The parameters that say how a package is installed.
-pub(crate) const CHOICES: &[&str] = &[
-    "channel",
-    "version",
-    "mode",
-    "namespace",
-    "source",
-    "sourceNamespace",
-    "watched",
-    "fields",
-];
-/// The fields of the answer, in their order.
-const FIELDS: &[&str] = &[
-    "package",
-    "channel",
-    "bundle",
-    "version",
-    "pinned",
-    "mode",
-    "modes",
-    "namespace",
-    "v0",
-    "v1",
-    "v1WithoutAccount",
-    "warnings",
-];
-
 /// The installed version, and the obstacles to its installation.
 pub(crate) struct Installation<'a> {
     pub(crate) install: Install<'a>,
@@ -59,44 +32,6 @@ pub(crate) struct Installation<'a> {
     pub(crate) warnings: Vec<Warning>,
     /// What is deprecated, the channel or the version, each with the reason.
     pub(crate) deprecations: Vec<(&'static str, &'a str)>,
-}
-
-/// Warnings before the installation: reasons of a version of Operator Lifecycle Manager to refuse it,
-/// and rights that the objects give.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Warning {
-    /// OLM v0 does not see the package: it is left out of gRPC for its errors.
-    V0LeavesOut,
-    /// The channel or the version is deprecated.
-    Deprecated,
-    /// OLM v0 does not install a version in a mode that it does not support.
-    ModeUnsupported,
-    /// OLM v1 needs the mode `AllNamespaces`.
-    V1NeedsAllNamespaces,
-    /// OLM v1 refuses dependencies.
-    V1RefusesDependencies,
-    /// `v1` binds its account to the role `cluster-admin`.
-    V1AccountIsClusterAdmin,
-}
-
-#[derive(Serialize)]
-struct InstallRecord<'a> {
-    package: &'a str,
-    channel: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    bundle: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    version: &'a str,
-    pinned: bool,
-    mode: &'a str,
-    modes: &'a [String],
-    namespace: &'a str,
-    v0: Vec<Value>,
-    v1: Vec<Value>,
-    #[serde(rename = "v1WithoutAccount")]
-    v1_without_account: Vec<Value>,
-    warnings: &'a [Warning],
 }
 
 /// Reads how a package is installed, and hands it to `work`.
@@ -243,9 +178,50 @@ fn elsewhere(
     (!others.is_empty()).then(|| problem.about("version"))
 }
 
+/// `/catalogs/{catalog}/api/v1/packages/{package}/install`.
+pub(crate) static INSTALL: Operation = Operation {
+    id: "install",
+    summary: "The objects that install a package",
+    description: "For OLM v0 and OLM v1, with what stands against it.",
+    parameters: &[
+        Parameter::text("channel", "The channel; by default the default channel."),
+        Parameter::text(
+            "version",
+            "The version to begin with, by its number or its bundle; then updates wait for \
+approval.",
+        ),
+        Parameter::choice(
+            "mode",
+            "The install mode; by default the first that the version supports.",
+            &[
+                "AllNamespaces",
+                "OwnNamespace",
+                "SingleNamespace",
+                "MultiNamespace",
+            ],
+        ),
+        Parameter::text(
+            "namespace",
+            "The namespace of the operator; by default the suggested one.",
+        ),
+        Parameter::text(
+            "source",
+            "The name of the CatalogSource or ClusterCatalog; by default that of the catalog.",
+        ),
+        Parameter::text("sourceNamespace", "The namespace of the CatalogSource.").default("olm"),
+        Parameter::text(
+            "watched",
+            "The watched namespace of the modes `SingleNamespace` and `MultiNamespace`.",
+        )
+        .default("default"),
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::object::<InstallRecord<'_>>()),
+};
+
 /// How a package is installed.
-pub(super) async fn one(request: QueryRequest) -> Response {
-    request.run(&LOOKUPS, CHOICES, work).await
+pub(crate) async fn one(request: QueryRequest) -> Response {
+    request.run(&LOOKUPS, &INSTALL, work).await
 }
 
 fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
@@ -269,9 +245,6 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
             v1_without_account: install.v1_without_account(),
             warnings: &found.warnings,
         };
-        Ok(QueryResponse::Object {
-            json: json(&record)?,
-            fields: FIELDS,
-        })
+        Ok(QueryResponse::object::<InstallRecord<'_>>(json(&record)?))
     })
 }

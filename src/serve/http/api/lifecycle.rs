@@ -4,38 +4,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use axum::response::{IntoResponse as _, Response};
-use serde::{Deserialize, Serialize};
 
+use crate::queries::records::lifecycle::{LifecycleRecord, SupportState};
+use crate::serve::http::api::operation::{Answer, FIELDS, Operation, Parameter, QueryAnswer};
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest, json, respond_dated};
 use crate::serve::http::api::response::QueryResponse;
 use crate::snapshot::{Query, Snapshot};
-use fbc::lifecycle::{Lifecycle, SCHEMA, Support, VersionLifecycle, is_date, support};
-
-/// The fields of the answer, in their order.
-const FIELDS: &[&str] = &[
-    "package", "date", "version", "state", "phase", "until", "versions",
-];
-
-#[derive(Serialize)]
-struct LifecycleRecord<'a> {
-    package: &'a str,
-    date: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    version: &'a str,
-    state: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    phase: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    until: Option<&'a str>,
-    versions: &'a [VersionLifecycle],
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Stored {
-    version: String,
-}
+use fbc::lifecycle::{Lifecycle, SCHEMA, Support, is_date, support};
 
 /// The lifecycles of a package: none, one, or two that contradict each other.
 pub(crate) fn lifecycles(snapshot: &Arc<Snapshot>, package: &str) -> Vec<Lifecycle> {
@@ -65,9 +41,26 @@ pub(crate) fn day(wanted: Option<&str>) -> Result<String, Problem> {
     }
 }
 
+/// `/catalogs/{catalog}/api/v1/packages/{package}/lifecycle`.
+pub(crate) static LIFECYCLE: Operation = Operation {
+    id: "lifecycle",
+    summary: "The support phases of a package",
+    description: "From its blob of the schema `io.openshift.operators.lifecycles.v1alpha1`. Both days \
+of a phase count.",
+    parameters: &[
+        Parameter::text(
+            "version",
+            "The version that `phase` is of; by default the newest.",
+        ),
+        Parameter::day("date", "The day; by default today in UTC.").example("2026-01-31"),
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::object::<LifecycleRecord<'_>>().undated()),
+};
+
 /// The phases of a package. The answer changes with the day, so it has no date.
-pub(super) async fn one(request: QueryRequest) -> Response {
-    match request.parse(&["version", "date", "fields"]) {
+pub(crate) async fn one(request: QueryRequest) -> Response {
+    match request.parse((&LIFECYCLE).into()) {
         Ok((query, context)) => respond_dated(&LOOKUPS, query, context, None, Box::new(work)).await,
         Err(problem) => problem.into_response(),
     }
@@ -76,15 +69,14 @@ pub(super) async fn one(request: QueryRequest) -> Response {
 fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     let package = query.package(query.path("package"))?;
     let date = day(query.parameters.get("date"))?;
-    let stored = query.snapshot.answer(package.summary);
-    let stored: Stored = serde_json::from_slice(&stored).unwrap_or_default();
-    let version = query.parameters.get("version").unwrap_or(&stored.version);
+    let newest = query.snapshot.summary(package)?.version;
+    let version = query.parameters.get("version").unwrap_or(&newest);
     let blobs = lifecycles(&query.snapshot, &package.name);
     let (state, phase) = match support(&blobs, version, &date) {
-        Support::Phase(phase, _) => ("phase", Some(phase)),
-        Support::Ended(_) => ("self-support", None),
-        Support::Unknown => ("unknown", None),
-        Support::Contradicted => ("contradicted", None),
+        Support::Phase(phase, _) => (SupportState::Phase, Some(phase)),
+        Support::Ended(_) => (SupportState::SelfSupport, None),
+        Support::Unknown => (SupportState::Unknown, None),
+        Support::Contradicted => (SupportState::Contradicted, None),
     };
     let end = phase.map(|phase| phase.end_date.as_str());
     let record = LifecycleRecord {
@@ -99,8 +91,5 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
             _ => &[],
         },
     };
-    Ok(QueryResponse::Object {
-        json: json(&record)?,
-        fields: FIELDS,
-    })
+    Ok(QueryResponse::object::<LifecycleRecord<'_>>(json(&record)?))
 }

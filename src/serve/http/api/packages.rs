@@ -4,98 +4,78 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::answers::rest::records::{ChannelRecord, PackageDetails, PackageSummary};
+use crate::serve::http::api::operation::{
+    Answer, CONTINUE, Content as Body, FIELDS, LIMIT, Operation, Parameter, QueryAnswer,
+};
 use crate::serve::http::api::parameters::Content;
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest};
-use crate::serve::http::api::response::QueryResponse;
+use crate::serve::http::api::response::{HINTS, QueryResponse};
 use fbc::presentation::PackageView;
 
-/// The fields of a package in a list, in their order: those up to `icon`.
-pub(super) const SUMMARY: &[&str] = DETAILS.split_at(10).0;
-
-/// The same of a package in a list over several catalogs.
-pub(super) const SUMMARY_OF_CATALOG: &[&str] = OF_CATALOG.split_at(11).0;
-
-/// The fields of a whole package.
-const DETAILS: &[&str] = OF_CATALOG.split_at(1).1;
-
-/// The fields of a whole package and of its catalog.
-const OF_CATALOG: &[&str] = &[
-    "catalog",
-    "name",
-    "displayName",
-    "summary",
-    "defaultChannel",
-    "head",
-    "version",
-    "channels",
-    "deprecation",
-    "quarantined",
-    "icon",
-    "description",
-    "keywords",
-    "provider",
-    "maintainers",
-    "links",
-    "maturity",
-    "minKubeVersion",
-    "installModes",
-    "categories",
-    "capabilities",
-    "repository",
-    "containerImage",
-    "createdAt",
-    "support",
-    "architectures",
-    "infrastructureFeatures",
-    "subscriptions",
-    "suggestedNamespace",
-    "providedApis",
-    "problems",
-];
-
-/// The fields of a channel.
-const CHANNEL: &[&str] = &[
-    "package",
-    "name",
-    "default",
-    "head",
-    "version",
-    "deprecation",
-    "quarantined",
-    "entries",
-];
+/// `/catalogs/{catalog}/api/v1/packages`.
+pub(crate) static LIST: Operation = Operation {
+    id: "packages",
+    summary: "All packages",
+    description: "By name, also those with errors (`quarantined`).",
+    parameters: &[LIMIT, CONTINUE, FIELDS],
+    answer: Answer::Query(QueryAnswer::list::<PackageSummary<'_>>(
+        "PackageList",
+        HINTS,
+    )),
+};
 
 /// All packages, by name.
-pub(super) async fn list(request: QueryRequest) -> Response {
+pub(crate) async fn list(request: QueryRequest) -> Response {
     request
-        .run_stored(&["limit", "continue", "fields"], |query| {
+        .run_stored(&LIST, |query| {
             let snapshot = &query.snapshot;
             let page = query.parameters.page(Content::of(snapshot))?;
             let packages = snapshot.packages();
-            QueryResponse::list(page, packages.len(), SUMMARY, |at| {
+            QueryResponse::list::<PackageSummary<'_>>(page, packages.len(), |at| {
                 Ok(snapshot.answer(packages[at].summary))
             })
         })
         .await
 }
 
+/// `/catalogs/{catalog}/api/v1/packages/{package}`.
+pub(crate) static ONE: Operation = Operation {
+    id: "package",
+    summary: "A package",
+    description: "All that is known of it, with what the head of its default channel says to people.",
+    parameters: &[FIELDS],
+    answer: Answer::Query(QueryAnswer::object::<PackageDetails<'_>>()),
+};
+
 /// A whole package.
-pub(super) async fn one(request: QueryRequest) -> Response {
+pub(crate) async fn one(request: QueryRequest) -> Response {
     request
-        .run(&LOOKUPS, &["fields"], |query| {
+        .run(&LOOKUPS, &ONE, |query| {
             let package = query.package(query.path("package"))?;
-            Ok(QueryResponse::Object {
-                json: query.snapshot.answer(package.details),
-                fields: DETAILS,
-            })
+            Ok(QueryResponse::object::<PackageDetails<'_>>(
+                query.snapshot.answer(package.details),
+            ))
         })
         .await
 }
 
+/// `/catalogs/{catalog}/api/v1/packages/{package}/icon`.
+pub(crate) static ICON: Operation = Operation {
+    id: "icon",
+    summary: "The icon of a package",
+    description: "Its bytes, with a policy that lets no script run in it.",
+    parameters: &[],
+    answer: Answer::Query(QueryAnswer::contents(&[
+        Body::Bytes("image/*"),
+        Body::Bytes("application/octet-stream"),
+    ])),
+};
+
 /// The icon of a package.
-pub(super) async fn icon(request: QueryRequest) -> Response {
-    request.run(&LOOKUPS, &[], picture).await
+pub(crate) async fn icon(request: QueryRequest) -> Response {
+    request.run(&LOOKUPS, &ICON, picture).await
 }
 
 fn picture(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
@@ -114,9 +94,23 @@ fn picture(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     })
 }
 
+/// `/catalogs/{catalog}/api/v1/packages/{package}/channels`.
+pub(crate) static CHANNELS: Operation = Operation {
+    id: "channels",
+    summary: "The channels of a package",
+    description: "By name, each with its entries as in the answer about one channel.",
+    parameters: &[
+        Parameter::repeated("channel", "Only this channel; may be given several times.")
+            .example("v2"),
+        LIMIT,
+        CONTINUE,
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::list::<ChannelRecord<'_>>("ChannelList", &[])),
+};
+
 /// The channels of a package with their entries, by name.
-pub(super) async fn channels(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &["channel", "limit", "continue", "fields"];
+pub(crate) async fn channels(request: QueryRequest) -> Response {
     let work = |query: &ParsedQuery| {
         let (snapshot, parameters) = (&query.snapshot, &query.parameters);
         let page = parameters.page(Content::of(snapshot))?;
@@ -132,28 +126,36 @@ pub(super) async fn channels(request: QueryRequest) -> Response {
         let all = package.channels.iter();
         let chosen = all.filter(|(name, _)| wanted.is_empty() || wanted.contains(&&**name));
         let chosen: Vec<_> = chosen.map(|(_, span)| *span).collect();
-        QueryResponse::list(page, chosen.len(), CHANNEL, |at| {
+        QueryResponse::list::<ChannelRecord<'_>>(page, chosen.len(), |at| {
             Ok(snapshot.answer(chosen[at]))
         })
     };
-    let request = request.repeating(&["channel"]);
-    request.run(&LOOKUPS, KNOWN, work).await
+    request.run(&LOOKUPS, &CHANNELS, work).await
 }
 
+/// `/catalogs/{catalog}/api/v1/packages/{package}/channels/{channel}`.
+pub(crate) static CHANNEL: Operation = Operation {
+    id: "channel",
+    summary: "A channel",
+    description: "With its entries in order: first the head and what follows along `replaces`, then \
+the others.",
+    parameters: &[FIELDS],
+    answer: Answer::Query(QueryAnswer::object::<ChannelRecord<'_>>()),
+};
+
 /// A channel with its entries.
-pub(super) async fn channel(request: QueryRequest) -> Response {
+pub(crate) async fn channel(request: QueryRequest) -> Response {
     request
-        .run(&LOOKUPS, &["fields"], |query| {
+        .run(&LOOKUPS, &CHANNEL, |query| {
             let package = query.package(query.path("package"))?;
             let (wanted, channels) = (query.path("channel"), &package.channels);
             let names = || channels.iter().map(|(name, _)| &**name);
             let at = names()
                 .position(|name| name == wanted)
                 .ok_or_else(|| Problem::unknown("channel", wanted, names()))?;
-            Ok(QueryResponse::Object {
-                json: query.snapshot.answer(channels[at].1),
-                fields: CHANNEL,
-            })
+            Ok(QueryResponse::object::<ChannelRecord<'_>>(
+                query.snapshot.answer(channels[at].1),
+            ))
         })
         .await
 }

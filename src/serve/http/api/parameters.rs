@@ -4,15 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::answers::rest::records::percent_encoded;
+use crate::serve::http::api::operation::{DEFAULT_LIMIT, MAX_LIMIT, Operation, Parameter};
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::query::unescape;
 use crate::snapshot::Snapshot;
 use crate::store::RevisionId;
 use ::images::digest::{Digest, Hasher};
 
-/// The default page size, and the largest.
-const LIMIT: usize = 100;
-const MAX_LIMIT: usize = 500;
 /// The longest value, in bytes.
 const MAX_VALUE: usize = 1_024;
 /// How many parameters a query may have.
@@ -27,11 +25,20 @@ const OF_PAGES: [&str; 3] = ["limit", "continue", "fields"];
 const TOKEN_CONTENT: usize = 8;
 const TOKEN_LIST: usize = 4;
 
+/// The parameters that a route knows.
+#[derive(Clone, Copy)]
+pub(crate) enum Known {
+    /// Those that its operation declares.
+    Declared(&'static [Parameter]),
+    /// Those of a page, by their names.
+    Named(&'static [&'static str]),
+}
+
 /// The parameters of a route.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Parameters {
     /// The parameters of the route.
-    known: &'static [&'static str],
+    known: Known,
     /// Keys and values in the order of the query.
     given: Vec<(&'static str, String)>,
 }
@@ -48,14 +55,63 @@ pub(crate) struct Page {
     list: [u8; TOKEN_LIST],
 }
 
+impl Default for Known {
+    fn default() -> Self {
+        Self::Named(&[])
+    }
+}
+
+impl From<&'static Operation> for Known {
+    fn from(operation: &'static Operation) -> Self {
+        Self::Declared(operation.parameters)
+    }
+}
+
+impl From<&'static [&'static str]> for Known {
+    fn from(names: &'static [&'static str]) -> Self {
+        Self::Named(names)
+    }
+}
+
+impl<const N: usize> From<&'static [&'static str; N]> for Known {
+    fn from(names: &'static [&'static str; N]) -> Self {
+        Self::Named(names)
+    }
+}
+
+impl Known {
+    /// The names in the order of the route.
+    pub(crate) fn names(self) -> Vec<&'static str> {
+        match self {
+            Self::Declared(declared) => declared.iter().map(|one| one.name).collect(),
+            Self::Named(names) => names.to_vec(),
+        }
+    }
+
+    fn find(self, name: &str) -> Option<&'static str> {
+        match self {
+            Self::Declared(declared) => {
+                let mut names = declared.iter().map(|one| one.name);
+                names.find(|known| *known == name)
+            }
+            Self::Named(names) => names.iter().copied().find(|known| *known == name),
+        }
+    }
+
+    /// Whether its operation lets a parameter be given several times.
+    fn is_repeated(self, name: &str) -> bool {
+        let Self::Declared(declared) = self else {
+            return false;
+        };
+        let mut declared = declared.iter();
+        declared.any(|one| one.name == name && one.is_repeated())
+    }
+}
+
 impl Parameters {
     /// Reads the query of a URL. An empty value counts as absent. Of the `known` parameters,
     /// those in `repeated` may be given several times.
-    pub(super) fn read(
-        query: &str,
-        known: &'static [&'static str],
-        repeated: &[&str],
-    ) -> Result<Self, Problem> {
+    pub(super) fn read(query: &str, known: Known, repeated: &[&str]) -> Result<Self, Problem> {
         let mut parameters = Self {
             known,
             given: Vec::new(),
@@ -75,15 +131,16 @@ impl Parameters {
                 })
             };
             let key = unescaped(key, "")?;
-            let Some(key) = known.iter().copied().find(|name| *name == key) else {
-                return Err(Problem::unknown_parameter(&key, known));
+            let Some(key) = known.find(&key) else {
+                return Err(Problem::unknown_parameter(&key, &known.names()));
             };
             let value = unescaped(value, key)?;
             if value.len() > MAX_VALUE {
                 let detail = format!("{key} is longer than {MAX_VALUE} bytes");
                 return Err(Problem::invalid_parameter(key, detail));
             }
-            if !repeated.contains(&key) && parameters.given.iter().any(|(name, _)| *name == key) {
+            let is_repeated = repeated.contains(&key) || known.is_repeated(key);
+            if !is_repeated && parameters.given.iter().any(|(name, _)| *name == key) {
                 let detail = format!("{key} is given more than once; give it once");
                 return Err(Problem::invalid_parameter(key, detail));
             }
@@ -120,7 +177,7 @@ impl Parameters {
     /// The page that `limit` and `continue` ask for.
     pub(crate) fn page(&self, content: Content) -> Result<Page, Problem> {
         let limit = match self.get("limit") {
-            None => LIMIT,
+            None => DEFAULT_LIMIT,
             Some(text) => text
                 .parse()
                 .ok()
@@ -153,7 +210,7 @@ impl Parameters {
             hasher.update(&text.len().to_le_bytes());
             hasher.update(text.as_bytes());
         };
-        self.known.iter().for_each(|name| add(name));
+        self.known.names().into_iter().for_each(&mut add);
         for (key, value) in self.given.iter().filter(|(key, _)| !OF_PAGES.contains(key)) {
             add(key);
             add(value);
@@ -274,7 +331,7 @@ mod tests {
 
     #[test]
     fn parameters_are_read_once_each() {
-        let read = |query: &str| Parameters::read(query, KNOWN, &["channel"]);
+        let read = |query: &str| Parameters::read(query, KNOWN.into(), &["channel"]);
         let parameters = read("q=a+b%26c&limit=&channel=x&channel=y&&fields").unwrap();
         assert_eq!(parameters.get("q"), Some("a b&c"));
         assert_eq!(parameters.get("limit"), None);
@@ -295,7 +352,7 @@ mod tests {
     #[test]
     fn fields_come_in_the_order_of_the_answer() {
         let fields = |query: &str| {
-            let parameters = Parameters::read(query, KNOWN, &[]).unwrap();
+            let parameters = Parameters::read(query, KNOWN.into(), &[]).unwrap();
             parameters.fields(&["name", "version", "head"]).ok()
         };
         assert_eq!(

@@ -1,52 +1,44 @@
 //! The way from an installed version to another, step by step.
 
 use axum::response::Response;
-use serde::Serialize;
 
-use crate::answers::rest::plan::{PlanStep, Rules, plan};
+use crate::answers::rest::plan::{Rules, plan};
 use crate::answers::rest::records::ChannelRecord;
+use crate::queries::records::updates::PlanRecord;
+use crate::serve::http::api::operation::{Answer, FIELDS, Operation, Parameter, QueryAnswer};
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::api::response::QueryResponse;
 use crate::serve::http::api::updates::{installed, unknown};
 
-/// The fields of the answer, in their order.
-const FIELDS: &[&str] = &[
-    "package",
-    "rules",
-    "channel",
-    "from",
-    "to",
-    "quarantined",
-    "reached",
-    "steps",
-    "hint",
-    "suggestions",
-];
-
-#[derive(Serialize)]
-struct PlanRecord<'a> {
-    package: &'a str,
-    rules: Rules,
-    channel: &'a str,
-    from: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<&'a str>,
-    quarantined: bool,
-    reached: bool,
-    steps: Vec<PlanStep<'a>>,
-    /// Present when `from` is not in the catalog.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
-    /// The nearest versions in the catalog, if so.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    suggestions: Vec<String>,
-}
+/// `/catalogs/{catalog}/api/v1/plan`.
+pub(crate) static PLAN: Operation = Operation {
+    id: "plan",
+    summary: "The steps from a version to another",
+    description: "With `to`, the shortest way; a change of the channel is a step of its own under OLM \
+v0. Without `to`, the way that OLM v0 goes to the head of the channel, or OLM v1 by \
+its best successors.",
+    parameters: &[
+        Parameter::text("package", "The package.")
+            .required()
+            .example("ferry-operator"),
+        Parameter::text("from", "What is installed: a bundle's name, or a version.")
+            .required()
+            .example("ferry-operator.v2.0.0"),
+        Parameter::text("to", "The bundle to reach, by its name or its version."),
+        Parameter::text(
+            "channel",
+            "The channel of the subscription; by default the default channel.",
+        ),
+        Parameter::one_of::<Rules>("rules", "The rules: those of OLM v0 (default) or OLM v1."),
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::object::<PlanRecord<'_>>()),
+};
 
 /// The steps of an update.
-pub(super) async fn one(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &["package", "from", "to", "channel", "rules", "fields"];
-    request.run(&LOOKUPS, KNOWN, work).await
+pub(crate) async fn one(request: QueryRequest) -> Response {
+    request.run(&LOOKUPS, &PLAN, work).await
 }
 
 fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
@@ -83,10 +75,7 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
         hint,
         suggestions: suggestions.unwrap_or_default(),
     };
-    Ok(QueryResponse::Object {
-        json: json(&record)?,
-        fields: FIELDS,
-    })
+    Ok(QueryResponse::object::<PlanRecord<'_>>(json(&record)?))
 }
 
 /// The rules that a parameter names.

@@ -9,23 +9,32 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::name::{CatalogName, NameError};
 use crate::serve::access::Reader;
 use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing};
 use crate::serve::worker_pool::Rejected;
 use crate::snapshot::{Catalog, Catalogs, State};
+use crate::store::StoreError;
 use fbc::text::display::clip;
 use fbc::text::suggest;
 
 /// Text of clients is cut to so many characters in messages.
 const SHOWN: usize = 100;
 
-/// An error of a query.
-#[derive(Clone, Debug, Serialize)]
+/// A problem of a request, as RFC 9457 describes it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct Problem {
+    /// The kind of problem. It is stable: clients may rely on it. `about:blank` adds nothing to
+    /// the status.
+    #[schema(value_type = String)]
     r#type: Box<str>,
+    /// The kind in words.
+    #[schema(value_type = String)]
     title: Box<str>,
+    /// The HTTP status.
+    #[schema(minimum = 400, maximum = 599)]
     status: u16,
     /// The error, and how to correct it.
     detail: String,
@@ -249,7 +258,7 @@ impl Problem {
     }
 
     /// A parameter that the route does not know.
-    pub(crate) fn unknown_parameter(name: &str, known: &'static [&'static str]) -> Self {
+    pub(crate) fn unknown_parameter(name: &str, known: &[&'static str]) -> Self {
         let taken = match known {
             [] => "none".to_owned(),
             known => known.join(", "),
@@ -319,6 +328,13 @@ impl From<Rejected> for Problem {
             Rejected::Busy => Self::busy(),
             Rejected::Failed => Self::internal(),
         }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(%error, "a stored answer cannot be read");
+        Self::internal()
     }
 }
 

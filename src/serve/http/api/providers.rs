@@ -9,86 +9,19 @@ use serde::Serialize;
 
 use crate::answers::index::PackageAnswers;
 use crate::answers::rest::records::ChannelRecord;
+use crate::queries::record::Record;
+use crate::queries::records::providers::{ChannelProvider, PackageProvider, Provider};
+use crate::serve::http::api::operation::{
+    Answer, CONTINUE, FIELDS, LIMIT, Operation, Parameter, QueryAnswer,
+};
 use crate::serve::http::api::parameters::{Content, Page, Parameters};
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::request::{LOOKUPS, QueryRequest, channels, json, read};
+use crate::serve::http::api::response::HINTS;
 use crate::serve::http::api::response::{Notes, QueryResponse};
 use crate::snapshot::{Provided, Snapshot};
 use fbc::document::Gvk;
 use fbc::text::suggest;
-
-/// The parameters.
-pub(super) const KNOWN: &[&str] = &[
-    "group", "version", "kind", "heads", "by", "limit", "continue", "fields",
-];
-/// The fields of an entry, in their order.
-const FIELDS: &[&str] = &[
-    "catalog",
-    "package",
-    "channel",
-    "bundle",
-    "version",
-    "head",
-    "defaultChannel",
-    "deprecation",
-    "quarantined",
-    "api",
-];
-/// The fields of a package, in their order.
-const PACKAGE_FIELDS: &[&str] = &[
-    "catalog",
-    "package",
-    "channels",
-    "entries",
-    "quarantined",
-    "apis",
-];
-
-/// An entry of a channel that provides an API.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Provider<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    catalog: Option<&'a str>,
-    package: &'a str,
-    channel: &'a str,
-    bundle: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    version: &'a str,
-    head: bool,
-    default_channel: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deprecation: Option<&'a str>,
-    quarantined: bool,
-    api: &'a Gvk,
-}
-
-/// A package with entries that provide an API.
-#[derive(Serialize)]
-struct PackageProvider<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    catalog: Option<&'a str>,
-    package: &'a str,
-    channels: Vec<ChannelProvider<'a>>,
-    /// How many entries provide it, in all channels.
-    entries: usize,
-    quarantined: bool,
-    apis: BTreeSet<&'a Gvk>,
-}
-
-/// A channel with entries that provide an API.
-#[derive(Serialize)]
-struct ChannelProvider<'a> {
-    name: &'a str,
-    default: bool,
-    /// The first of them, which is nearest to the head.
-    bundle: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    version: &'a str,
-    /// Whether that is the head.
-    head: bool,
-    entries: usize,
-}
 
 /// The wanted API.
 struct Wanted<'a> {
@@ -107,11 +40,38 @@ struct Items {
     total: usize,
 }
 
+/// `/catalogs/{catalog}/api/v1/providers`.
+pub(crate) static PROVIDERS: Operation = Operation {
+    id: "providers",
+    summary: "Who provides an API",
+    description: "The entries of channels whose bundles provide an API, by package, channel and the \
+channel's order. `kind` or `group` has to be given.",
+    parameters: &[
+        Parameter::text("group", "The API group."),
+        Parameter::text("version", "The API version."),
+        Parameter::text("kind", "The kind.").example("Crossing"),
+        Parameter::flag("heads", "Only heads of channels.").default("false"),
+        Parameter::choice(
+            "by",
+            "One item for each entry, or for each package.",
+            &["entry", "package"],
+        )
+        .default("entry"),
+        LIMIT,
+        CONTINUE,
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::list_of_either::<
+        Provider<'_>,
+        PackageProvider<'_>,
+    >("ProviderList", HINTS)),
+};
+
 /// The entries that provide an API, by package, channel and position in the
 /// channel; or the packages that have such entries.
-pub(super) async fn of_one(request: QueryRequest) -> Response {
+pub(crate) async fn of_one(request: QueryRequest) -> Response {
     request
-        .run(&LOOKUPS, KNOWN, |query| {
+        .run(&LOOKUPS, &PROVIDERS, |query| {
             let page = query.parameters.page(Content::of(&query.snapshot))?;
             let catalog = [(None, &*query.snapshot)];
             list(&query.parameters, page, catalog, Notes::default())
@@ -148,9 +108,9 @@ pub(super) fn list<'a>(
         total,
         next: page.next(total),
         fields: if wanted.by_package {
-            PACKAGE_FIELDS
+            PackageProvider::fields()
         } else {
-            FIELDS
+            Provider::fields()
         },
         notes,
     })

@@ -15,7 +15,8 @@ use crate::answers::rest::records::ChannelRecord;
 use crate::name::CatalogName;
 use crate::serve::access::Reader;
 use crate::serve::fields;
-use crate::serve::http::api::parameters::Parameters;
+use crate::serve::http::api::operation::Operation;
+use crate::serve::http::api::parameters::{Known, Parameters};
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::response::{QueryResponse, ResponseContext};
 use crate::serve::http::options::PageOptions;
@@ -75,8 +76,8 @@ impl FromRequestParts<Catalogs> for Origin {
 }
 
 /// A query whose parameters and catalog are valid.
-pub(super) struct ParsedQuery {
-    pub(super) snapshot: Arc<Snapshot>,
+pub(crate) struct ParsedQuery {
+    pub(crate) snapshot: Arc<Snapshot>,
     pub(super) parameters: Parameters,
     path: Vec<(String, String)>,
 }
@@ -136,24 +137,24 @@ impl QueryRequest {
         }
     }
 
-    /// Runs a query on a pool. `known` are the parameters of the route.
+    /// Runs a query on a pool.
     pub(super) fn run(
         self,
         pool: &WorkerPool,
-        known: &'static [&'static str],
+        operation: &'static Operation,
         work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
     ) -> impl Future<Output = Response> {
-        self.run_boxed(pool, known, Box::new(work))
+        self.run_boxed(pool, operation, Box::new(work))
     }
 
     /// Runs a query that only takes stored bytes. A small response is made at once: to
     /// wake a worker would take longer.
     pub(super) async fn run_stored(
         self,
-        known: &'static [&'static str],
+        operation: &'static Operation,
         find: fn(&ParsedQuery) -> Result<QueryResponse, Problem>,
     ) -> Response {
-        let (query, context) = match self.parse(known) {
+        let (query, context) = match self.parse(operation.into()) {
             Ok(parsed) => parsed,
             Err(problem) => return problem.into_response(),
         };
@@ -175,10 +176,10 @@ impl QueryRequest {
     async fn run_boxed(
         self,
         pool: &WorkerPool,
-        known: &'static [&'static str],
+        operation: &'static Operation,
         work: Work<ParsedQuery>,
     ) -> Response {
-        match self.parse(known) {
+        match self.parse(operation.into()) {
             Ok((query, context)) => {
                 let modified = Some(query.snapshot.modified());
                 respond_dated(pool, query, context, modified, work).await
@@ -218,10 +219,7 @@ impl QueryRequest {
     }
 
     /// Reads the parameters, and takes the catalog's snapshot.
-    pub(super) fn parse(
-        self,
-        known: &'static [&'static str],
-    ) -> Result<(ParsedQuery, ResponseContext), Problem> {
+    pub(super) fn parse(self, known: Known) -> Result<(ParsedQuery, ResponseContext), Problem> {
         let parameters = Parameters::read(&self.query, known, self.repeated)?;
         let name = self.catalog()?;
         let unknown = || Problem::unknown_catalog(name.as_str(), &self.catalogs, &self.reader);
@@ -273,7 +271,7 @@ pub(super) fn value<'a>(path: &'a [(String, String)], key: &str) -> &'a str {
 
 /// Makes the response on a worker, which does not block other requests. `modified`
 /// is the date of the content, or none where the answer depends on more.
-pub(super) async fn respond_dated(
+pub(crate) async fn respond_dated(
     pool: &WorkerPool,
     query: ParsedQuery,
     context: ResponseContext,

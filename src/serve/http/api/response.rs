@@ -14,7 +14,10 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
+use crate::queries::record::Record;
+use crate::queries::records::catalogs::IndexLinks;
 use crate::serve::fields::header;
 use crate::serve::http::api::parameters::{Page, Parameters};
 use crate::serve::http::api::problem::Problem;
@@ -68,22 +71,27 @@ pub(crate) enum QueryResponse {
     },
 }
 
+/// The notes of lists of one catalog.
+pub(crate) const HINTS: &[&str] = &["hint", "suggestions"];
+/// The notes of lists over several catalogs.
+pub(crate) const ACROSS_NOTES: &[&str] = &["hint", "suggestions", "notLoaded"];
+
 /// Members of a list beside its items; absent where they are empty.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Notes {
-    /// Why the list is empty, and what to ask for instead.
+    /// Why the list is empty, and what to ask for instead; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hint: Option<String>,
     /// Similar names that exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) suggestions: Vec<String>,
-    /// Catalogs without content, which the list lacks.
+    /// Catalogs without content, which the list lacks; absent when there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) not_loaded: Vec<String>,
-    /// The paths of further routes, by name.
+    /// The paths of routes over all catalogs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) links: Option<serde_json::Value>,
+    pub(crate) links: Option<IndexLinks>,
 }
 
 /// The parts of a request that its response depends on.
@@ -93,18 +101,26 @@ pub(crate) struct ResponseContext {
 }
 
 impl QueryResponse {
-    /// A page of a list with `total` items. `item` returns the item at an index.
-    pub(crate) fn list(
+    /// A record as JSON.
+    pub(crate) fn object<R: Record>(json: Bytes) -> Self {
+        Self::Object {
+            json,
+            fields: R::fields(),
+        }
+    }
+
+    /// A page of a list of records with `total` items. `item` returns the item at an index, as
+    /// JSON.
+    pub(crate) fn list<R: Record>(
         page: Page,
         total: usize,
-        fields: &'static [&'static str],
         item: impl FnMut(usize) -> Result<Bytes, Problem>,
     ) -> Result<Self, Problem> {
         Ok(Self::List {
             items: page.range(total).map(item).collect::<Result<_, _>>()?,
             total,
             next: page.next(total),
-            fields,
+            fields: R::fields(),
             notes: Notes::default(),
         })
     }
@@ -309,6 +325,7 @@ fn choose(json: &[u8], fields: &[&str], out: &mut Vec<u8>) -> Result<(), Problem
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::http::api::parameters::Known;
 
     #[test]
     fn a_list_is_put_together_of_its_items() {
@@ -353,7 +370,7 @@ mod tests {
                 fields: &["name"],
                 notes: Notes::default(),
             };
-            let parameters = Parameters::read(query, &["fields"], &[]).unwrap();
+            let parameters = Parameters::read(query, Known::from(&["fields"]), &[]).unwrap();
             context.is_quick(&list, &parameters)
         };
         assert!(quick(&[], "", ""));

@@ -5,33 +5,58 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse as _, Response};
 
-use crate::serve::http::api::packages::SUMMARY;
+use crate::answers::rest::records::PackageSummary;
+use crate::serve::http::api::operation::{
+    Answer, CONTINUE, FIELDS, LIMIT, Operation, Parameter, QueryAnswer,
+};
 use crate::serve::http::api::parameters::{Content, Parameters};
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest, respond_dated};
+use crate::serve::http::api::response::HINTS;
 use crate::serve::http::api::response::{Notes, QueryResponse, ResponseContext};
 use crate::store::{Found, MAX_WORDS, Searcher, StoreError};
 use fbc::text::suggest;
 
-/// The parameters.
-pub(super) const KNOWN: &[&str] = &["q", "limit", "continue", "fields"];
 /// How long a search may take.
 pub(super) const LONGEST: Duration = Duration::from_secs(5);
 /// How often the search is repeated with a newer snapshot.
 pub(super) const TRIES: usize = 3;
 
+/// `/catalogs/{catalog}/api/v1/search`.
+pub(crate) static SEARCH: Operation = Operation {
+    id: "search",
+    summary: "Packages by words",
+    description: "Packages that have a word beginning with each of the given ones: those with all of \
+them in the name first, then those with them in the display name, in keywords, kinds \
+or provider, in the description; equally good ones by name.",
+    parameters: &[
+        Parameter::text("q", "Words.")
+            .required()
+            .longest(1024)
+            .example("message"),
+        LIMIT,
+        CONTINUE,
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::list::<PackageSummary<'_>>(
+        "PackageList",
+        HINTS,
+    )),
+};
+
 /// The packages that match words, best match first.
-pub(super) async fn list(request: QueryRequest) -> Response {
+pub(crate) async fn list(request: QueryRequest) -> Response {
     match search(request).await {
         Ok((query, context, found)) => {
             let page = move |query: &ParsedQuery| {
                 let snapshot = &query.snapshot;
                 let page = query.parameters.page(Content::of(snapshot))?;
-                let mut response = QueryResponse::list(page, found.len(), SUMMARY, |at| {
-                    let package = snapshot.packages().get(found[at].package as usize);
-                    let package = package.ok_or_else(Problem::internal)?;
-                    Ok(snapshot.answer(package.summary))
-                })?;
+                let mut response =
+                    QueryResponse::list::<PackageSummary<'_>>(page, found.len(), |at| {
+                        let package = snapshot.packages().get(found[at].package as usize);
+                        let package = package.ok_or_else(Problem::internal)?;
+                        Ok(snapshot.answer(package.summary))
+                    })?;
                 if found.is_empty() {
                     let text = query.parameters.get("q").unwrap_or_default();
                     let names = snapshot.packages().iter().map(|package| &*package.name);
@@ -50,7 +75,7 @@ async fn search(
     request: QueryRequest,
 ) -> Result<(ParsedQuery, ResponseContext, Vec<Found>), Problem> {
     let (catalogs, reader) = (request.catalogs.clone(), request.reader.clone());
-    let (mut query, context) = request.parse(KNOWN)?;
+    let (mut query, context) = request.parse((&SEARCH).into())?;
     let text = words(&query.parameters)?;
     let words = Searcher::words(&text);
     for _ in 0..TRIES {

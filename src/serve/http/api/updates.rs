@@ -1,68 +1,46 @@
 //! The updates of an installed version of a package.
 
 use axum::response::Response;
-use serde::Serialize;
 
 use crate::answers::rest::records::ChannelRecord;
-use crate::answers::rest::updates::{Candidate, Installed, Path, candidates, path};
+use crate::answers::rest::updates::{Installed, candidates, path};
+use crate::queries::records::updates::{InstalledRecord, Updates};
+use crate::serve::http::api::operation::{Answer, FIELDS, Operation, Parameter, QueryAnswer};
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::api::response::QueryResponse;
 use fbc::text::semver::{Constraint, Version};
 
-/// The fields of the answer, in their order.
-const FIELDS: &[&str] = &[
-    "package",
-    "from",
-    "channels",
-    "range",
-    "quarantined",
-    "candidates",
-    "paths",
-    "hint",
-    "suggestions",
-];
-
 /// How many versions on each side are named for an unknown one.
 const NEAREST: usize = 2;
 
-#[derive(Serialize)]
-struct Updates<'a> {
-    package: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<From<'a>>,
-    channels: Vec<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    range: Option<&'a str>,
-    quarantined: bool,
-    candidates: Vec<Candidate<'a>>,
-    paths: Vec<Path<'a>>,
-    /// Present when `from` is not in the catalog.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
-    /// The nearest versions in the catalog, if so.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    suggestions: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct From<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
-}
+/// `/catalogs/{catalog}/api/v1/updates`.
+pub(crate) static UPDATES: Operation = Operation {
+    id: "updates",
+    summary: "What may come after a version",
+    description: "What OLM v1 may install next, and the way that OLM v0 goes to the head of each \
+channel.",
+    parameters: &[
+        Parameter::text("package", "The package.")
+            .required()
+            .example("ferry-operator"),
+        Parameter::text(
+            "from",
+            "What is installed: a bundle's name, or a version. Nothing is when it is absent.",
+        )
+        .example("ferry-operator.v2.0.0"),
+        Parameter::repeated("channel", "Only this channel; may be given several times."),
+        Parameter::text("range", "Only versions in this range, as OLM v1 reads it.")
+            .longest(1024)
+            .example(">=2.0.0, <3.0.0"),
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::object::<Updates<'_>>()),
+};
 
 /// The candidates of OLM v1, and the update path of OLM v0.
-pub(super) async fn one(request: QueryRequest) -> Response {
-    request
-        .repeating(&["channel"])
-        .run(
-            &LOOKUPS,
-            &["package", "from", "channel", "range", "fields"],
-            work,
-        )
-        .await
+pub(crate) async fn one(request: QueryRequest) -> Response {
+    request.run(&LOOKUPS, &UPDATES, work).await
 }
 
 fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
@@ -111,7 +89,7 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     let (hint, suggestions) = unknown.unzip();
     let updates = Updates {
         package: &package.name,
-        from: installed.as_ref().map(|installed| From {
+        from: installed.as_ref().map(|installed| InstalledRecord {
             name: installed.name,
             version: installed.version.as_ref().map(ToString::to_string),
         }),
@@ -135,10 +113,7 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
         hint,
         suggestions: suggestions.unwrap_or_default(),
     };
-    Ok(QueryResponse::Object {
-        json: json(&updates)?,
-        fields: FIELDS,
-    })
+    Ok(QueryResponse::object::<Updates<'_>>(json(&updates)?))
 }
 
 /// A sentence about an installed bundle that no channel has, and the nearest versions.

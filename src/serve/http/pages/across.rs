@@ -5,15 +5,16 @@ use std::collections::{BTreeSet, HashMap};
 use axum::response::Response;
 use maud::{Markup, html};
 
+use crate::answers::rest::records::{ChannelSummary, PackageSummary};
+use crate::queries::records::packages::NextVersion;
 use crate::serve::http::api::across::AcrossQuery;
 use crate::serve::http::api::across::packages::{
-    NextVersion, PackageOf, high_enough, installed_in, lowest, with_package,
+    PackageOf, high_enough, installed_in, lowest, with_package,
 };
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, count, icon, notice, short_name, states};
-use crate::serve::http::pages::records::{ChannelSummary, PackageRecord};
 use crate::serve::http::pages::text::sentence;
 use crate::serve::http::pages::{links, request};
 
@@ -62,13 +63,13 @@ fn form(query: &AcrossQuery) -> Markup {
 }
 
 /// The heads of channels, a column for each catalog.
-fn side_by_side(name: &str, found: &[(&str, PackageRecord)], rows: &BTreeSet<&str>) -> Markup {
+fn side_by_side(name: &str, found: &[(&str, PackageSummary<'_>)], rows: &BTreeSet<&str>) -> Markup {
     let of_catalogs = found.iter().map(|(_, record)| {
         // Of channels with one name the first counts.
         let channels = record.channels.iter().rev();
-        channels.map(|one| (one.name.as_str(), one)).collect()
+        channels.map(|one| (&*one.name, one)).collect()
     });
-    let of_catalogs: Vec<HashMap<&str, &ChannelSummary>> = of_catalogs.collect();
+    let of_catalogs: Vec<HashMap<&str, &ChannelSummary<'_>>> = of_catalogs.collect();
     html! {
         div.scroll role="region" aria-label="Heads of channels by catalog" tabindex="0" {
             table {
@@ -106,17 +107,17 @@ fn side_by_side(name: &str, found: &[(&str, PackageRecord)], rows: &BTreeSet<&st
     }
 }
 
-pub(super) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["min", "installed"], |query| {
         let name = query.path("package");
         let with = with_package(query, name)?;
         let lowest = lowest(&query.parameters)?;
         let mut found = Vec::new();
         for (catalog, snapshot, package) in &with {
-            found.push((catalog.as_str(), PackageRecord::details(snapshot, package)?));
+            found.push((catalog.as_str(), snapshot.summary(package)?));
         }
         let heads = found.iter().flat_map(|(_, record)| &record.channels);
-        let heads = heads.map(|channel| (channel.name.as_str(), channel.version.as_str()));
+        let heads = heads.map(|channel| (&*channel.name, &*channel.version));
         let rows = high_enough(lowest.as_ref(), heads);
         let body = html! {
             div.subject {

@@ -1,8 +1,9 @@
 //! The routes of the HTTP API, made from its description, with a form to try each.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::Arc;
 
+use axum::Extension;
 use axum::response::{IntoResponse as _, Response};
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
@@ -10,6 +11,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::answers::rest::records::percent_encoded;
+use crate::serve::http::api::description::Description;
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::pages::frame::Page;
@@ -20,26 +22,25 @@ use crate::serve::http::query::unescape;
 /// The longest query of a form, in bytes.
 const LONGEST: usize = 4_096;
 
-static DESCRIPTION: LazyLock<Value> = LazyLock::new(|| {
-    // A test reads it.
-    serde_json::from_slice(include_bytes!("../api/openapi.json")).unwrap_or_default()
-});
-
 /// The reference. A form comes back here with its `route` and leads to it.
-pub(super) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(
+    Extension(description): Extension<Arc<Description>>,
+    request: QueryRequest,
+) -> Response {
     if request
         .query()
         .split('&')
         .any(|pair| pair.starts_with("route="))
     {
-        return match tried(request.query()) {
+        return match tried(description.value(), request.query()) {
             Ok(location) => (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response(),
             Err(problem) => problem.into_response(),
         };
     }
-    request::run(request, &LOOKUPS, &[], |query| {
+    request::run(request, &LOOKUPS, &[], move |query| {
+        let document = description.value();
         let none = serde_json::Map::new();
-        let paths = DESCRIPTION["paths"].as_object().unwrap_or(&none);
+        let paths = document["paths"].as_object().unwrap_or(&none);
         let origin = query.site.origin.as_str();
         let body = html! {
             h1 { "API" }
@@ -55,17 +56,17 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                     li { a href={"#" (text(&get["operationId"]))} { code { (path) } } " " (prose(text(&get["summary"]))) }
                 } }
             }))
-            @for (path, methods) in paths { (route(origin, path, &methods["get"])) }
+            @for (path, methods) in paths { (route(document, origin, path, &methods["get"])) }
         };
         Ok(Page::new("API", body).twin("/openapi.json"))
     })
     .await
 }
 
-fn route(origin: &str, path: &str, get: &Value) -> Markup {
-    let parameters = parameters(get);
+fn route(document: &Value, origin: &str, path: &str, get: &Value) -> Markup {
+    let parameters = parameters(document, get);
     let schema = &get["responses"]["200"]["content"]["application/json"]["schema"];
-    let schema = serde_json::to_string_pretty(resolved(schema)).unwrap_or_default();
+    let schema = serde_json::to_string_pretty(resolved(document, schema)).unwrap_or_default();
     html! {
         section.route {
             h2 id=(text(&get["operationId"])) { code { "GET " (path) } }
@@ -76,7 +77,7 @@ fn route(origin: &str, path: &str, get: &Value) -> Markup {
                         tr {
                             th scope="row" { code { (text(&parameter["name"])) } @if parameter["required"] == true { " *" } }
                             td { (text(&parameter["in"])) }
-                            td { (prose(text(&parameter["description"]))) (values(&parameter["schema"])) }
+                            td { (prose(text(&parameter["description"]))) (values(resolved(document, &parameter["schema"]))) }
                         }
                     }
                 }))
@@ -84,7 +85,7 @@ fn route(origin: &str, path: &str, get: &Value) -> Markup {
             (fold(html! { "Try" }, html! {
                 form.fields action="/api" {
                     input type="hidden" name="route" value=(path);
-                    @for parameter in &parameters { (field(parameter)) }
+                    @for parameter in &parameters { (field(document, parameter)) }
                     button { "Get" }
                 }
                 (code("curl", &example(origin, path, &parameters)))
@@ -125,9 +126,9 @@ fn values(schema: &Value) -> Markup {
 }
 
 /// A field for a parameter: a list to choose from where its values are known.
-fn field(parameter: &Value) -> Markup {
+fn field(document: &Value, parameter: &Value) -> Markup {
     let name = text(&parameter["name"]);
-    let schema = &parameter["schema"];
+    let schema = resolved(document, &parameter["schema"]);
     let choices: Vec<&str> = match schema["enum"].as_array() {
         Some(all) => {
             let all = all.iter().filter_map(Value::as_str);
@@ -183,7 +184,7 @@ fn filled(path: &str, parameters: &[&Value], given: &[(&str, &str)]) -> String {
 }
 
 /// The address that a form leads to.
-fn tried(query: &str) -> Result<HeaderValue, Problem> {
+fn tried(document: &Value, query: &str) -> Result<HeaderValue, Problem> {
     if query.len() > LONGEST {
         let detail = format!("the parameters are longer than {LONGEST} bytes");
         return Err(Problem::invalid_parameter("", detail));
@@ -199,12 +200,12 @@ fn tried(query: &str) -> Result<HeaderValue, Problem> {
     }
     let route = given.iter().find(|(key, _)| key == "route");
     let route = route.map_or("", |(_, route)| route);
-    let get = &DESCRIPTION["paths"][route]["get"];
+    let get = &document["paths"][route]["get"];
     if !get.is_object() {
         let detail = format!("the API has no route {:?}", cut(route));
         return Err(Problem::invalid_parameter("route", detail));
     }
-    let parameters = parameters(get);
+    let parameters = parameters(document, get);
     let given: Vec<(&str, &str)> = given
         .iter()
         .map(|(key, value)| (&**key, &**value))
@@ -230,15 +231,15 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn parameters(get: &Value) -> Vec<&Value> {
+fn parameters<'a>(document: &'a Value, get: &'a Value) -> Vec<&'a Value> {
     let all = get["parameters"].as_array().into_iter().flatten();
-    all.map(resolved).collect()
+    all.map(|one| resolved(document, one)).collect()
 }
 
 /// A parameter or a schema, also where only its name stands.
-fn resolved(value: &Value) -> &Value {
+fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
-        Some(reference) => DESCRIPTION
+        Some(reference) => document
             .pointer(reference.trim_start_matches('#'))
             .unwrap_or(value),
         None => value,
@@ -247,25 +248,24 @@ fn resolved(value: &Value) -> &Value {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use serde_json::json;
 
-    #[test]
-    fn the_description_has_paths_with_summaries() {
-        let paths = DESCRIPTION["paths"].as_object().unwrap();
-        assert!(paths.len() > 10);
-        for (path, methods) in paths {
-            assert!(!text(&methods["get"]["summary"]).is_empty(), "{path}");
-            for parameter in parameters(&methods["get"]) {
-                assert!(!text(&parameter["name"]).is_empty(), "{path}");
-            }
-        }
-    }
+    use super::*;
 
     #[test]
     fn a_form_leads_to_its_route_only() {
         let route = "%2Fcatalogs%2F%7Bcatalog%7D%2Fapi%2Fv1%2Fplan";
+        let document = json!({"paths": {"/catalogs/{catalog}/api/v1/plan": {"get": {
+            "parameters": [
+                {"$ref": "#/catalog"},
+                {"name": "package", "in": "query", "required": true},
+                {"name": "from", "in": "query", "required": true},
+                {"name": "to", "in": "query"},
+            ],
+        }}}, "catalog": {"name": "catalog", "in": "path", "required": true}});
         let tried = |query: &str| {
-            let location = tried(query).map_err(|problem| problem.detail().to_owned())?;
+            let location =
+                tried(&document, query).map_err(|problem| problem.detail().to_owned())?;
             Ok::<_, String>(location.to_str().unwrap().to_owned())
         };
         assert_eq!(

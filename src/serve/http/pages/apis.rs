@@ -20,7 +20,7 @@ const ROWS: usize = 300;
 type Found<'a> = (BTreeSet<&'a str>, BTreeMap<&'a str, usize>);
 
 /// All kinds, or those with a word in their names.
-pub(super) async fn list(request: QueryRequest) -> Response {
+pub(crate) async fn list(request: QueryRequest) -> Response {
     request::run(request, &SCANS, &["q", "page"], |query| {
         let words = query.parameters.get("q").unwrap_or_default();
         let kinds = kinds(query);
@@ -57,7 +57,7 @@ pub(super) async fn list(request: QueryRequest) -> Response {
 }
 
 /// One kind and its providers.
-pub(super) async fn one(request: QueryRequest) -> Response {
+pub(crate) async fn one(request: QueryRequest) -> Response {
     request::run(request, &SCANS, &[], |query| {
         let (written, kind) = (query.path("group"), query.path("kind"));
         let group = if written == "core" { "" } else { written };

@@ -53,7 +53,7 @@ impl Asset {
 }
 
 /// Sends an asset. Under another digest there is none: it would be kept for a year.
-pub(super) async fn show(
+pub(crate) async fn show(
     Path((hash, name)): Path<(String, String)>,
     method: Method,
     headers: HeaderMap,
@@ -77,7 +77,7 @@ pub(super) async fn show(
 }
 
 /// The rules for crawlers: they get single pages, not each combination of filters.
-pub(super) async fn robots(method: Method, headers: HeaderMap) -> Response {
+pub(crate) async fn robots(method: Method, headers: HeaderMap) -> Response {
     let text = b"User-agent: *\nDisallow: /search\nDisallow: /compare\nDisallow: /mirror\n\
                  Disallow: /*?\n";
     send(
@@ -89,7 +89,7 @@ pub(super) async fn robots(method: Method, headers: HeaderMap) -> Response {
 }
 
 /// Describes the search to browsers, which want a whole address.
-pub(super) async fn opensearch(
+pub(crate) async fn opensearch(
     origin: Origin,
     options: Option<Extension<PageOptions>>,
     method: Method,

@@ -31,7 +31,7 @@ const SHOWN: usize = 16 << 10;
 /// The entry of the version in a channel.
 type Membership<'a> = (&'a ChannelRecord<'a>, &'a EntryRecord<'a>);
 
-pub(super) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["with"], |query| {
         let subject = Subject::of(query)?;
         let stored = subject.channels();
@@ -48,7 +48,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         let other = query.parameters.get("with").and(other.map(|entry| &*entry.name));
         let value: Value = serde_json::from_slice(&line).unwrap_or_default();
         let properties = serde_json::to_string_pretty(&value["properties"]).unwrap_or_default();
-        let blob = [("schema", "olm.bundle"), ("package", subject.record.name.as_str()), ("name", name)];
+        let blob = [("schema", "olm.bundle"), ("package", &*subject.record.summary.name), ("name", name)];
         let body = html! {
             (heading(&subject, &own, &view, name))
             (facts(&subject, (&all, &own), &view, name))
@@ -71,7 +71,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         let mut page = subject.page("versions", &body);
         let catalog = subject.catalog.as_str();
         page.title = format!("{name} in {catalog}");
-        let address = links::bundle(catalog, &subject.record.name, name);
+        let address = links::bundle(catalog, &subject.record.summary.name, name);
         page.trail.push((name.to_owned(), address));
         Ok(page.twin(subject.bundle_api(name, &[])))
     })
@@ -107,10 +107,10 @@ fn heading(
     html! {
         h2 {
             (if view.version.is_empty() { name } else { &view.version }) " " code { (name) } " "
-            @match subject.record.head.as_deref() {
+            @match subject.record.summary.head.as_deref() {
                 Some(newest) if newest == name => (badge("good", "newest")),
                 Some(newest) => {
-                    a href=(links::bundle(subject.catalog.as_str(), &subject.record.name, newest)) {
+                    a href=(links::bundle(subject.catalog.as_str(), &subject.record.summary.name, newest)) {
                         (badge("plain", "not the newest"))
                     }
                 },
@@ -139,8 +139,13 @@ fn facts(
         version: Version::parse(&view.version).ok(),
     };
     let next = successors(all, &installed);
-    let address =
-        |bundle: &str| links::bundle(subject.catalog.as_str(), &subject.record.name, bundle);
+    let address = |bundle: &str| {
+        links::bundle(
+            subject.catalog.as_str(),
+            &subject.record.summary.name,
+            bundle,
+        )
+    };
     html! {
         dl.facts {
             @if own.is_empty() { dt { "Channels" } dd { "none: nobody can install it" } }
@@ -225,7 +230,7 @@ fn comparison(
         }
         @if let Some(other) = other {
             h3 {
-                "From " a href=(links::bundle(subject.catalog.as_str(), &subject.record.name, other)) { (other) }
+                "From " a href=(links::bundle(subject.catalog.as_str(), &subject.record.summary.name, other)) { (other) }
                 " to this version"
             }
             @if subject.line(other).is_some() {

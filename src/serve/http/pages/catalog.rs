@@ -10,7 +10,6 @@ use crate::serve::http::pages::pager::Part;
 use crate::serve::http::pages::parts::{
     counted, empty, fold, icon, notice, problem_counts, short_name, states, table,
 };
-use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::request::{configured, last_good, nothing_to_serve, run};
 use crate::serve::http::pages::text::moment;
 use crate::serve::http::pages::{home, links};
@@ -19,7 +18,7 @@ use crate::snapshot::{Catalog, Snapshot, State};
 /// How many packages a page lists.
 const ROWS: usize = 200;
 
-pub(super) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     run(request, &LOOKUPS, &["page"], |query| {
         let (catalog, snapshot) = configured(query)?;
         let name = catalog.name.as_str();
@@ -124,7 +123,7 @@ fn facts(catalog: &Catalog, snapshot: &Snapshot, sources: bool) -> Markup {
 fn packages(name: &str, snapshot: &Snapshot, part: &Part) -> Result<Markup, Problem> {
     let mut packages = Vec::new();
     for package in &snapshot.packages()[part.items.clone()] {
-        packages.push(PackageRecord::summary(snapshot, package)?);
+        packages.push(snapshot.summary(package)?);
     }
     let head = ["Package", "Version", "Default channel", "Channels", "State"];
     Ok(table(

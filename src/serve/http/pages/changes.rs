@@ -62,11 +62,11 @@ fn update(told: &CatalogUpdate) -> Markup {
     }
 }
 
-pub(super) async fn of_all(request: QueryRequest) -> Response {
+pub(crate) async fn of_all(request: QueryRequest) -> Response {
     shown(request, false).await
 }
 
-pub(super) async fn of_one(request: QueryRequest) -> Response {
+pub(crate) async fn of_one(request: QueryRequest) -> Response {
     shown(request, true).await
 }
 

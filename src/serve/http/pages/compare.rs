@@ -7,8 +7,9 @@ use maud::{Markup, html};
 use tokio::runtime::Handle;
 
 use crate::answers::changes::{changes, counts, in_words, sentence};
+use crate::queries::records::compare::Head;
 use crate::serve::http::api::across::AcrossQuery;
-use crate::serve::http::api::across::compare::{Comparison, Head, Side, differences, shows_all};
+use crate::serve::http::api::across::compare::{Comparison, Side, differences, shows_all};
 use crate::serve::http::api::recorded::Reading;
 use crate::serve::http::api::request::{QueryRequest, SCANS};
 use crate::serve::http::pages::frame::Page;
@@ -21,7 +22,7 @@ const LISTED: usize = 20;
 const SHOWN: usize = 500;
 
 /// Changes from one catalog to another, or between two contents of one.
-pub(super) async fn diff(request: QueryRequest) -> Response {
+pub(crate) async fn diff(request: QueryRequest) -> Response {
     let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {
         let reading = Reading::begin(runtime);
@@ -101,7 +102,7 @@ fn side_by_side(chosen: &[&str], rows: &BTreeMap<String, Vec<Option<Head>>>) -> 
     }
 }
 
-pub(super) async fn matrix(request: QueryRequest) -> Response {
+pub(crate) async fn matrix(request: QueryRequest) -> Response {
     let request = request.repeating(&["catalog"]);
     request::run(request, &SCANS, &["catalog", "show"], |query| {
         let all = shows_all(&query.parameters)?;

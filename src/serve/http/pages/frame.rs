@@ -11,7 +11,7 @@ use crate::snapshot::Snapshot;
 use fbc::text::display::turns_direction;
 
 /// A page before it is rendered.
-pub(super) struct Page {
+pub(crate) struct Page {
     /// The title, without the program's name.
     pub(super) title: String,
     /// The path to it: texts with their addresses. The last is the page itself.

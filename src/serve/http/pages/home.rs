@@ -18,7 +18,7 @@ use crate::snapshot::{Catalog, Snapshot, Stale, State};
 /// How many updates of a catalog are looked through for the last one with changes.
 const LATEST: u32 = 3;
 
-pub(super) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {
         let filter = UpdateFilter {

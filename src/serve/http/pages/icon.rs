@@ -15,7 +15,7 @@ use ::images::digest::Digest;
 /// How many parts of a drawing may be drawn again; icons of real catalogs have 8.
 const MOST_USES: usize = 16;
 
-pub(super) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     let sent = request.run_across(&LOOKUPS, &[], |query| {
         let shown = Shown::of(query)?;
         let digits = query.path("digest");

@@ -22,7 +22,7 @@ const SHOWN: usize = 200;
 /// How many lines of a file a page shows; the download has all.
 const LINES: usize = 100;
 
-pub(super) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     // Addresses made before the item had fields name one by `add`.
     const KNOWN: &[&str] = &[
         "pick",

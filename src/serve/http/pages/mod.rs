@@ -6,45 +6,40 @@
 //! - `request` runs a page on a worker, `frame` puts it between head and footer,
 //!   `policy` adds the headers of all pages, `failure` makes pages of errors, `meant` leads from
 //!   addresses without a page to those with one.
-//! - `links` has the addresses, `parts` what several pages show, `pager` splits long lists, `records` the stored
-//!   answers as pages read them, `markdown` renders texts of catalogs, `assets` sends files of this program.
+//! - `links` has the addresses, `parts` what several pages show, `pager` splits long lists, `markdown` renders texts of catalogs, `assets` sends files of this program.
 //! - The other files are one page each; `package` has the pages of one package.
 
-mod across;
-mod api;
-mod apis;
-mod assets;
-mod bundle;
+pub(super) mod across;
+pub(super) mod api;
+pub(super) mod apis;
+pub(super) mod assets;
+pub(super) mod bundle;
 mod catalog;
-mod changes;
-mod compare;
+pub(super) mod changes;
+pub(super) mod compare;
 mod failure;
 mod frame;
 mod home;
-mod icon;
+pub(super) mod icon;
 mod links;
 mod markdown;
 mod meant;
-mod mirror;
-mod package;
+pub(super) mod mirror;
+pub(super) mod package;
 mod pager;
 mod parts;
-mod policy;
-mod problems;
-mod records;
+pub(super) mod policy;
+pub(super) mod problems;
 mod request;
-mod search;
-mod sign_in;
+pub(super) mod search;
+pub(super) mod sign_in;
 mod text;
 
 use axum::extract::{FromRequestParts as _, MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::any;
-use axum::{Router, middleware};
 use http::Method;
 
-use crate::serve::http::api::history;
 use crate::serve::http::api::request::QueryRequest;
 use crate::serve::http::encoding::accepts_named;
 use crate::serve::http::headers::vary_by_accept;
@@ -53,38 +48,8 @@ use crate::snapshot::Catalogs;
 pub(super) use failure::describe;
 pub(crate) use text::date;
 
-/// The routes that only pages have.
-pub(super) fn routes() -> Router<Catalogs> {
-    Router::new()
-        .route("/search", any(search::show))
-        .route("/suggest", any(search::suggest))
-        .route("/apis", any(apis::list))
-        .route("/apis/{group}/{kind}", any(apis::one))
-        .route("/compare", any(compare::matrix))
-        .route("/compare/diff", any(compare::diff))
-        .route("/changes", any(changes::of_all))
-        .route("/problems", any(problems::of_all))
-        .route("/mirror", any(mirror::show))
-        .route("/api", any(api::show))
-        .route("/packages/{package}", any(across::show))
-        .route("/catalogs/{name}/changes", any(changes::of_one))
-        .route("/catalogs/{name}/changes.atom", any(history::atom))
-        .route("/catalogs/{name}/problems", any(problems::of_one))
-        .route("/catalogs/{name}/icons/{digest}", any(icon::show))
-        .merge(package::routes())
-        .route(
-            "/catalogs/{name}/packages/{package}/bundles/{bundle}",
-            any(bundle::show),
-        )
-        .route("/assets/{hash}/{name}", any(assets::show))
-        .route("/sign-in", any(sign_in::show))
-        .route("/robots.txt", any(assets::robots))
-        .route("/opensearch.xml", any(assets::opensearch))
-        .layer(middleware::from_fn(policy::add))
-}
-
 /// Answers browsers with the page of an address that programs read JSON from.
-pub(super) async fn instead(
+pub(crate) async fn instead(
     State(catalogs): State<Catalogs>,
     request: Request,
     next: Next,

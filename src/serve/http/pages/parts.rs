@@ -2,8 +2,8 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use crate::answers::rest::records::PackageSummary;
 use crate::serve::http::pages::links;
-use crate::serve::http::pages::records::PackageRecord;
 use crate::snapshot::Snapshot;
 use fbc::document::Gvk;
 use fbc::problem::{Problem, Severity};
@@ -55,7 +55,7 @@ pub(super) fn empty(content: Markup) -> Markup {
 }
 
 /// The icon of a package, or its first letter.
-pub(super) fn icon(catalog: &str, snapshot: &Snapshot, package: &PackageRecord) -> Markup {
+pub(super) fn icon(catalog: &str, snapshot: &Snapshot, package: &PackageSummary<'_>) -> Markup {
     let letter = package.title().chars().find(|sign| sign.is_alphanumeric());
     let letter = letter.unwrap_or('?').to_uppercase().to_string();
     let digest = package
@@ -75,8 +75,8 @@ pub(super) fn icon(catalog: &str, snapshot: &Snapshot, package: &PackageRecord) 
 
 /// A link that puts a package into the mirror plan. The script keeps those that are in
 /// it; without it, the plan has this one. Nothing can be selected from a package with errors.
-pub(super) fn add_to_plan(catalog: &str, package: &PackageRecord) -> Markup {
-    let name = package.name.as_str();
+pub(super) fn add_to_plan(catalog: &str, package: &PackageSummary<'_>) -> Markup {
+    let name = &*package.name;
     html! {
         @if !package.quarantined {
             a.plan href=(links::plan(catalog, name)) data-pick=(links::pick(catalog, name)) { "+ plan" }
@@ -88,13 +88,13 @@ pub(super) fn add_to_plan(catalog: &str, package: &PackageRecord) -> Markup {
 pub(super) const OLD_DEFAULT: &str = "default channel deprecated";
 
 /// Whether the default channel of a package is deprecated.
-pub(super) fn has_old_default(package: &PackageRecord) -> bool {
+pub(super) fn has_old_default(package: &PackageSummary<'_>) -> bool {
     let mut channels = package.channels.iter();
     channels.any(|one| one.name == package.default_channel && one.deprecation.is_some())
 }
 
 /// The states of a package worth a word.
-pub(super) fn states(package: &PackageRecord) -> Markup {
+pub(super) fn states(package: &PackageSummary<'_>) -> Markup {
     html! {
         @if package.quarantined { (badge("error", "left out")) " " }
         @if package.deprecation.is_some() { (badge("deprecated", "deprecated")) " " }

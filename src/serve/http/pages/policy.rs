@@ -15,7 +15,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       trusted-types 'none'";
 
 /// Adds them to the pages of routes.
-pub(super) async fn add(request: Request, next: Next) -> Response {
+pub(crate) async fn add(request: Request, next: Next) -> Response {
     let private = is_private(&request);
     let mut response = next.run(request).await;
     set(&mut response, private);

@@ -18,7 +18,7 @@ use crate::snapshot::State;
 /// How many problems of a catalog are shown.
 const SHOWN: usize = 200;
 
-pub(super) async fn of_all(request: QueryRequest) -> Response {
+pub(crate) async fn of_all(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["catalog", "severity", "code"];
     let request = request.repeating(&["catalog"]);
     request::run(request, &LOOKUPS, KNOWN, |query| {
@@ -27,7 +27,7 @@ pub(super) async fn of_all(request: QueryRequest) -> Response {
     .await
 }
 
-pub(super) async fn of_one(request: QueryRequest) -> Response {
+pub(crate) async fn of_one(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["severity", "code"], |query| {
         let (catalog, _) = configured(query)?;
         let name = catalog.name.as_str();

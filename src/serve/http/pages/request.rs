@@ -6,6 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::name::CatalogName;
 use crate::serve::http::api::across::{self, AcrossQuery};
+use crate::serve::http::api::parameters::Known;
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::request::QueryRequest;
 use crate::serve::http::api::response::{QueryResponse, ResponseContext};
@@ -64,21 +65,16 @@ pub(super) struct PageRequest {
 pub(super) fn run(
     request: QueryRequest,
     pool: &WorkerPool,
-    known: &'static [&'static str],
+    known: impl Into<Known>,
     work: impl FnOnce(&AcrossQuery) -> Result<Page, Problem> + Send + 'static,
 ) -> impl Future<Output = Response> {
-    run_boxed(request, pool, known, Box::new(work))
+    run_boxed(request, pool, known.into(), Box::new(work))
 }
 
 /// The work of a page, boxed so that its surroundings are compiled once.
 type Work = Box<dyn FnOnce(&AcrossQuery) -> Result<Page, Problem> + Send + 'static>;
 
-async fn run_boxed(
-    request: QueryRequest,
-    pool: &WorkerPool,
-    known: &'static [&'static str],
-    work: Work,
-) -> Response {
+async fn run_boxed(request: QueryRequest, pool: &WorkerPool, known: Known, work: Work) -> Response {
     match parse(request, known) {
         Ok(request) => respond(pool, request, work).await,
         Err(problem) => problem.into_response(),
@@ -88,7 +84,7 @@ async fn run_boxed(
 /// Reads a request. Every page of a catalog takes `at` besides the `known` parameters.
 pub(super) fn parse(
     mut request: QueryRequest,
-    known: &'static [&'static str],
+    known: impl Into<Known>,
 ) -> Result<PageRequest, Problem> {
     let at = request
         .take("at")
@@ -96,7 +92,7 @@ pub(super) fn parse(
         .transpose()?
         .flatten();
     let given = request.query().to_owned();
-    let (query, context) = request.parse_across(known)?;
+    let (query, context) = request.parse_across(known.into())?;
     let sign = if given.is_empty() { "" } else { "?" };
     Ok(PageRequest {
         address: format!("{}{sign}{given}", query.site.path),
@@ -120,7 +116,7 @@ fn content(at: &str) -> Result<Option<String>, Problem> {
 }
 
 /// Makes a page of a request that was read before.
-pub(super) async fn respond(pool: &WorkerPool, request: PageRequest, work: Work) -> Response {
+pub(crate) async fn respond(pool: &WorkerPool, request: PageRequest, work: Work) -> Response {
     let PageRequest {
         query,
         context,

@@ -17,7 +17,6 @@ use crate::serve::http::pages::pager::Part;
 use crate::serve::http::pages::parts::{
     OLD_DEFAULT, add_to_plan, badge, counted, empty, has_old_default, icon,
 };
-use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::{links, request};
 use fbc::document::Gvk;
 use fbc::text::display::clip;
@@ -37,7 +36,7 @@ const KINDS: usize = 5;
 /// How many suggestions are answered.
 const SUGGESTED: usize = 10;
 
-pub(super) async fn show(request: QueryRequest) -> Response {
+pub(crate) async fn show(request: QueryRequest) -> Response {
     let read = async {
         let mut request = request::parse(request.repeating(&REPEATED), &KNOWN)?;
         let found = facets::found(&mut request.query).await?;
@@ -118,7 +117,7 @@ fn item(
     row: &FoundPackage<'_>,
 ) -> Result<Markup, Problem> {
     let mut records = Vec::new();
-    let mut first_snapshot = None;
+    let mut described = None;
     // Other catalogs may have the package without what is wanted.
     let places = || row.places.iter().filter(|place| faceted.accepts(place));
     for (catalog, package) in places() {
@@ -127,21 +126,25 @@ fn item(
             .as_ref()
             .and_then(|snapshot| Some((snapshot, snapshot.packages().get(*package)?)));
         if let Some((snapshot, package)) = found {
+            let catalog = catalog.name.as_str();
             // The first one is described.
-            let record = if records.is_empty() {
-                first_snapshot = Some(snapshot);
-                PackageRecord::details(snapshot, package)?
+            let record = if described.is_none() {
+                let details = snapshot.details(package)?;
+                let record = details.summary.clone();
+                described = Some((catalog, snapshot, details));
+                record
             } else {
-                PackageRecord::summary(snapshot, package)?
+                snapshot.summary(package)?
             };
-            records.push((catalog.name.as_str(), record));
+            records.push((catalog, record));
         }
     }
-    let (Some((catalog, first)), Some(snapshot)) = (records.first(), first_snapshot) else {
+    let Some((catalog, snapshot, details)) = &described else {
         return Ok(html! {});
     };
+    let first = &details.summary;
     let words = query.parameters.get("q").unwrap_or_default();
-    let kinds = matched_kinds(words, first);
+    let kinds = matched_kinds(words, &details.provided_apis);
     let facets = places().next().and_then(|place| faceted.facets(place));
     let provider = facets.and_then(|facets| facets.values("provider").first());
     let left_out = records.iter().any(|(_, record)| record.quarantined);
@@ -165,7 +168,7 @@ fn item(
             }
             p.soft {
                 @if let Some(provider) = provider { "by " bdi { (provider) } }
-                @if !first.capabilities.is_empty() { " · " (first.capabilities) }
+                @if !details.presentation.capabilities.is_empty() { " · " (details.presentation.capabilities) }
             }
             p { bdi { (first.summary) } }
             p.soft {
@@ -185,9 +188,9 @@ fn item(
 }
 
 /// The kinds of a package whose names have one of the words.
-fn matched_kinds<'a>(words: &str, package: &'a PackageRecord) -> Vec<&'a Gvk> {
+fn matched_kinds<'a>(words: &str, provided: &'a [Gvk]) -> Vec<&'a Gvk> {
     let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
-    let mut kinds: Vec<&Gvk> = package.provided_apis.iter().collect();
+    let mut kinds: Vec<&Gvk> = provided.iter().collect();
     kinds.retain(|api| {
         let kind = api.kind.to_lowercase();
         words.iter().any(|word| kind.contains(word))
@@ -317,7 +320,7 @@ fn nothing(query: &AcrossQuery, words: &str, faceted: &Faceted<'_>) -> Markup {
 
 /// Names for the field while somebody types: packages and kinds that begin with the
 /// text, then those that contain it.
-pub(super) async fn suggest(request: QueryRequest) -> Response {
+pub(crate) async fn suggest(request: QueryRequest) -> Response {
     request
         .run_across(&LOOKUPS, &["q"], |query| {
             let wanted = query

@@ -12,7 +12,7 @@ use crate::serve::http::options::PageOptions;
 use crate::serve::net::listen::Peer;
 
 /// Leads home once the client is known, and asks for a token before.
-pub(super) async fn show(request: Request) -> Response {
+pub(crate) async fn show(request: Request) -> Response {
     if reader(&request).is_known() {
         let home = HeaderValue::from_static("/");
         return (StatusCode::SEE_OTHER, [(LOCATION, home)]).into_response();

@@ -1,16 +1,18 @@
 //! The changes by updates, of all catalogs that the client may read.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use axum::response::Response;
-use serde::Serialize;
 use tokio::runtime::Handle;
 
-use crate::answers::changes::{Change, Kind, in_words};
+use crate::answers::changes::{Kind, in_words};
+use crate::queries::records::history::UpdateRecord;
 use crate::serve::http::api::across::AcrossQuery;
 use crate::serve::http::api::history::moment;
+use crate::serve::http::api::operation::{
+    Answer, CONTINUE, FIELDS, LIMIT, Operation, Parameter, QueryAnswer,
+};
 use crate::serve::http::api::parameters::Parameters;
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::recorded::{Reading, Update, Wanted};
@@ -21,18 +23,6 @@ use crate::serve::http::api::response::QueryResponse;
 pub(crate) const UPDATES: u32 = 30;
 /// The same with a date. By default, the last 200 are kept, and of a year one a day.
 const DATED: u32 = 1_000;
-/// The fields of an update, in their order.
-const FIELDS: &[&str] = &[
-    "catalog",
-    "revision",
-    "content",
-    "contentBefore",
-    "published",
-    "total",
-    "counts",
-    "changes",
-];
-
 /// An update of a catalog.
 pub(crate) struct CatalogUpdate {
     pub(crate) catalog: String,
@@ -95,20 +85,6 @@ impl CatalogUpdate {
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct UpdateRecord<'a> {
-    catalog: &'a str,
-    revision: String,
-    content: String,
-    content_before: String,
-    published: String,
-    /// How many changes there are; the first of them are listed.
-    total: usize,
-    counts: &'a BTreeMap<Kind, usize>,
-    changes: &'a [Change],
-}
-
 /// The updates of the catalogs that the client may read, the newest first.
 pub(crate) fn updates(
     query: &AcrossQuery,
@@ -146,11 +122,32 @@ fn kind(text: &str) -> Result<Kind, Problem> {
     })
 }
 
+/// `/api/v1/changes`.
+pub(crate) static CHANGES: Operation = Operation {
+    id: "changesOfAll",
+    summary: "The updates of all catalogs",
+    description: "The last 30 recorded updates of each catalog with matching changes, the newest \
+first.",
+    parameters: &[
+        Parameter::text("catalog", "Only updates of this catalog."),
+        Parameter::text("package", "Only changes of this package.").example("ferry-operator"),
+        Parameter::one_of::<Kind>("kind", "Only changes of this kind."),
+        Parameter::text(
+            "since",
+            "Only updates since a day, such as `2026-01-31`, or a time, such as \
+`2026-01-31T08:00:00Z` or `2026-01-31T10:00:00+02:00`.",
+        ),
+        LIMIT,
+        CONTINUE,
+        FIELDS,
+    ],
+    answer: Answer::Query(
+        QueryAnswer::list::<UpdateRecord<'_>>("CatalogUpdateList", &["notLoaded"]).undated(),
+    ),
+};
+
 /// The updates as a list.
 pub(crate) async fn list(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &[
-        "catalog", "package", "kind", "since", "limit", "continue", "fields",
-    ];
     let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {
         let parameters = &query.parameters;
@@ -162,7 +159,7 @@ pub(crate) async fn list(request: QueryRequest) -> Response {
             ..UpdateFilter::read(parameters)?
         };
         let found = updates(query, runtime, filter)?;
-        let mut list = QueryResponse::list(page, found.len(), FIELDS, |at| {
+        let mut list = QueryResponse::list::<UpdateRecord<'_>>(page, found.len(), |at| {
             let CatalogUpdate { catalog, update } = &found[at];
             json(&UpdateRecord {
                 catalog,
@@ -178,7 +175,7 @@ pub(crate) async fn list(request: QueryRequest) -> Response {
         list.note(query.notes());
         Ok(list)
     };
-    request.run_across(&SCANS, KNOWN, work).await
+    request.run_across(&SCANS, &CHANGES, work).await
 }
 
 fn date(time: SystemTime) -> String {
@@ -193,7 +190,7 @@ mod tests {
     #[test]
     fn a_date_reaches_every_update_that_is_kept_by_default() {
         let read = |query: &str| {
-            let parameters = Parameters::read(query, &["since"], &[])?;
+            let parameters = Parameters::read(query, (&["since"]).into(), &[])?;
             Ok::<_, Problem>(UpdateFilter::read(&parameters)?.most)
         };
         let kept = KeptHistory::default();

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use axum::response::Response;
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use crate::answers::changes::{Change, Kind, changes, counts};
+use crate::answers::changes::{changes, counts};
 use crate::answers::outline::Outline;
 use crate::name::CatalogName;
+use crate::queries::records::compare::{ComparisonRecord, DifferenceRecord, Head, RowRecord};
 use crate::serve::http::api::across::AcrossQuery;
 use crate::serve::http::api::history::find;
+use crate::serve::http::api::operation::{
+    Answer, Content, FIELDS, Operation, Parameter, QueryAnswer,
+};
 use crate::serve::http::api::parameters::Parameters;
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::recorded::Reading;
@@ -21,18 +24,6 @@ use crate::store::OutlineName;
 
 /// How many catalogs are compared.
 const MOST: usize = 6;
-/// The fields of a comparison, in their order.
-const COMPARISON: &[&str] = &["catalogs", "total", "packages"];
-/// The fields of a difference, in their order.
-const DIFFERENCE: &[&str] = &["from", "to", "counts", "changes"];
-
-/// The default channel of a package, and the version of its head.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Head {
-    pub(crate) channel: String,
-    pub(crate) version: String,
-}
-
 /// The packages of catalogs side by side.
 pub(crate) struct Comparison<'a> {
     /// The catalogs.
@@ -43,34 +34,6 @@ pub(crate) struct Comparison<'a> {
     pub(crate) total: usize,
     /// How many further catalogs were asked for.
     pub(crate) beyond: usize,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Stored {
-    default_channel: String,
-    version: String,
-}
-
-#[derive(Serialize)]
-struct ComparisonRecord<'a> {
-    catalogs: &'a [&'a str],
-    total: usize,
-    packages: Vec<RowRecord<'a>>,
-}
-
-#[derive(Serialize)]
-struct RowRecord<'a> {
-    package: &'a str,
-    catalogs: BTreeMap<&'a str, &'a Head>,
-}
-
-#[derive(Serialize)]
-struct DifferenceRecord<'a> {
-    from: &'a str,
-    to: &'a str,
-    counts: BTreeMap<Kind, usize>,
-    changes: Vec<Change>,
 }
 
 impl<'a> Comparison<'a> {
@@ -91,14 +54,13 @@ impl<'a> Comparison<'a> {
         let mut rows: BTreeMap<String, Vec<Option<Head>>> = BTreeMap::new();
         for (at, (_, snapshot)) in chosen.iter().enumerate() {
             for package in snapshot.packages() {
-                let stored = snapshot.answer(package.summary);
-                let stored: Stored = serde_json::from_slice(&stored).unwrap_or_default();
+                let stored = snapshot.summary(package)?;
                 let row = rows
                     .entry(package.name.to_string())
                     .or_insert_with(|| vec![None; chosen.len()]);
                 row[at] = Some(Head {
-                    channel: stored.default_channel,
-                    version: stored.version,
+                    channel: stored.default_channel.into_owned(),
+                    version: stored.version.into_owned(),
                 });
             }
         }
@@ -243,9 +205,34 @@ pub(crate) fn shows_all(parameters: &Parameters) -> Result<bool, Problem> {
     }
 }
 
+/// `/api/v1/compare`.
+pub(crate) static COMPARE: Operation = Operation {
+    id: "compare",
+    summary: "Catalogs side by side",
+    description: "The default channel of each package and the version of its head, in at most six \
+catalogs.",
+    parameters: &[
+        Parameter::repeated(
+            "catalog",
+            "Only these catalogs; may be given several times.",
+        ),
+        Parameter::choice(
+            "show",
+            "Only packages that differ (default), or all.",
+            &["differences", "all"],
+        ),
+        Parameter::choice("format", "How the answer is written.", &["json", "csv"]).default("json"),
+        FIELDS,
+    ],
+    answer: Answer::Query(
+        QueryAnswer::object::<ComparisonRecord<'_>>()
+            .or(&[Content::Text("text/csv")])
+            .undated(),
+    ),
+};
+
 /// Catalogs side by side.
 pub(crate) async fn matrix(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &["catalog", "show", "format", "fields"];
     let work = |query: &AcrossQuery| {
         let parameters = &query.parameters;
         let found = Comparison::of(query, shows_all(parameters)?)?;
@@ -275,14 +262,33 @@ pub(crate) async fn matrix(request: QueryRequest) -> Response {
             total: found.total,
             packages: packages.collect(),
         };
-        Ok(QueryResponse::Object {
-            json: json(&record)?,
-            fields: COMPARISON,
-        })
+        Ok(QueryResponse::object::<ComparisonRecord<'_>>(json(
+            &record,
+        )?))
     };
-    let request = request.repeating(&["catalog"]);
-    request.run_across(&SCANS, KNOWN, work).await
+    request.run_across(&SCANS, &COMPARE, work).await
 }
+
+/// `/api/v1/diff`.
+pub(crate) static DIFF: Operation = Operation {
+    id: "diff",
+    summary: "What changes from one catalog to another",
+    description: "Each side is a catalog, or a catalog at an earlier content of its history.",
+    parameters: &[
+        Parameter::text(
+            "from",
+            "`CATALOG` or `CATALOG@REVISION`: the number of a revision, a digest or its first 6 \
+digits, a time or a day.",
+        )
+        .required()
+        .example("community"),
+        Parameter::text("to", "The other side.")
+            .required()
+            .example("community"),
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::object::<DifferenceRecord<'_>>().undated()),
+};
 
 /// Changes from one catalog to another, or between two contents of one.
 pub(crate) async fn diff(request: QueryRequest) -> Response {
@@ -298,14 +304,11 @@ pub(crate) async fn diff(request: QueryRequest) -> Response {
             counts: counts(&found),
             changes: found,
         };
-        Ok(QueryResponse::Object {
-            json: json(&record)?,
-            fields: DIFFERENCE,
-        })
+        Ok(QueryResponse::object::<DifferenceRecord<'_>>(json(
+            &record,
+        )?))
     };
-    request
-        .run_across(&SCANS, &["from", "to", "fields"], work)
-        .await
+    request.run_across(&SCANS, &DIFF, work).await
 }
 
 #[cfg(test)]

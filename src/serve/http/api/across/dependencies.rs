@@ -5,13 +5,16 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use axum::response::Response;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Deserialize;
 
 use crate::name::CatalogName;
+use crate::queries::records::dependencies::{
+    DependenciesRecord, Fitting, Need, NeededBy, Providing,
+};
 use crate::serve::http::api::across::AcrossQuery;
 use crate::serve::http::api::bundles::{entry, line};
-use crate::serve::http::api::dependents::{Dependent, dependents};
+use crate::serve::http::api::dependents::dependents;
+use crate::serve::http::api::operation::{Answer, FIELDS, Operation, Parameter, QueryAnswer};
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::request::{LOOKUPS, QueryRequest, channels, json, read};
 use crate::serve::http::api::response::QueryResponse;
@@ -19,91 +22,8 @@ use fbc::document::Gvk;
 use fbc::presentation::{BundleView, Permissions};
 use fbc::text::semver::{Range, Version};
 
-/// The fields of the answer, in their order.
-const FIELDS: &[&str] = &[
-    "package",
-    "bundle",
-    "version",
-    "needs",
-    "moreNeeds",
-    "neededBy",
-    "permissions",
-];
-
 /// How many needs of a version are looked up. Real versions have some.
 const MAX_NEEDS: usize = 500;
-
-/// A need of a version.
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "camelCase")]
-pub(crate) enum Need<'a> {
-    /// Another package.
-    Package {
-        package: String,
-        /// As it is written.
-        range: String,
-        /// Whether the range can be read. Nothing fits one that cannot.
-        readable: bool,
-        /// The catalogs that have the package.
-        catalogs: Vec<Fitting<'a>>,
-    },
-    /// A kind.
-    Api {
-        api: &'a Gvk,
-        /// The catalogs with packages that provide it.
-        catalogs: Vec<Providing<'a>>,
-    },
-    /// A constraint, as it is written.
-    Constraint { value: &'a RawValue },
-}
-
-/// What a catalog has of a needed package.
-#[derive(Serialize)]
-pub(crate) struct Fitting<'a> {
-    pub(crate) catalog: &'a str,
-    /// The highest version that fits, or why none does.
-    #[serde(flatten)]
-    pub(crate) best: Fit,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Fit {
-    Version(String),
-    Reason(&'static str),
-}
-
-/// The packages of a catalog that provide a needed kind.
-#[derive(Serialize)]
-pub(crate) struct Providing<'a> {
-    pub(crate) catalog: &'a str,
-    pub(crate) packages: Vec<&'a str>,
-}
-
-/// The packages of a catalog that need a package.
-#[derive(Serialize)]
-pub(crate) struct NeededBy<'a> {
-    pub(crate) catalog: &'a str,
-    pub(crate) packages: Vec<Dependent<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct DependenciesRecord<'a> {
-    package: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    bundle: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    version: &'a str,
-    needs: Vec<Need<'a>>,
-    /// How many further ones there are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    more_needs: Option<usize>,
-    needed_by: Vec<NeededBy<'a>>,
-    /// Absent where the catalog has no manifests of the version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permissions: Option<Permissions>,
-}
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -178,16 +98,20 @@ fn available<'a>(query: &'a AcrossQuery, name: &str) -> Result<Vec<Available<'a>
 fn package_need<'a>(need: PackageRequired, available: &[Available<'a>]) -> Need<'a> {
     let range = Range::parse(&need.version_range).ok();
     let fits = |version: &&Version| range.as_ref().is_some_and(|range| range.contains(version));
-    let catalogs = available.iter().map(|one| Fitting {
-        catalog: one.catalog,
-        best: if one.left_out {
-            Fit::Reason("left out for its errors")
+    let catalogs = available.iter().map(|one| {
+        let (version, reason) = if one.left_out {
+            (None, Some("left out for its errors"))
         } else {
             match one.versions.iter().find(fits) {
-                Some(version) => Fit::Version(version.to_string()),
-                None => Fit::Reason("no version fits"),
+                Some(version) => (Some(version.to_string()), None),
+                None => (None, Some("no version fits")),
             }
-        },
+        };
+        Fitting {
+            catalog: one.catalog,
+            version,
+            reason,
+        }
     });
     Need::Package {
         catalogs: catalogs.collect(),
@@ -223,16 +147,43 @@ fn api_needs<'a>(query: &'a AcrossQuery, apis: &'a [Gvk]) -> Vec<Need<'a>> {
 }
 
 /// The packages that need a package, in each catalog that has it.
-pub(crate) fn needed_by<'a>(query: &'a AcrossQuery, package: &str) -> Vec<NeededBy<'a>> {
-    let found = query.loaded().filter_map(|(catalog, snapshot)| {
-        let packages = dependents(snapshot, snapshot.package_answers(package)?);
-        (!packages.is_empty()).then_some(NeededBy {
-            catalog: catalog.as_str(),
-            packages,
-        })
-    });
-    found.collect()
+pub(crate) fn needed_by<'a>(
+    query: &'a AcrossQuery,
+    package: &str,
+) -> Result<Vec<NeededBy<'a>>, Problem> {
+    let mut found = Vec::new();
+    for (catalog, snapshot) in query.loaded() {
+        let Some(package) = snapshot.package_answers(package) else {
+            continue;
+        };
+        let packages = dependents(snapshot, package)?;
+        if !packages.is_empty() {
+            found.push(NeededBy {
+                catalog: catalog.as_str(),
+                packages,
+            });
+        }
+    }
+    Ok(found)
 }
+
+/// `/catalogs/{catalog}/api/v1/packages/{package}/dependencies`.
+pub(crate) static DEPENDENCIES: Operation = Operation {
+    id: "dependencies",
+    summary: "The dependencies of a version",
+    description: "What the version needs, with the highest version that fits in each catalog that the \
+client may read; the packages whose newest version needs this package; and the \
+permissions, where the catalog has the manifests.",
+    parameters: &[
+        Parameter::text(
+            "version",
+            "The version, by its number or its bundle; by default the head of the default \
+channel.",
+        ),
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::object::<DependenciesRecord<'_>>().undated()),
+};
 
 /// The dependencies of a version of a package.
 pub(crate) async fn of_version(request: QueryRequest) -> Response {
@@ -257,15 +208,12 @@ pub(crate) async fn of_version(request: QueryRequest) -> Response {
             version,
             needs,
             more_needs: (beyond > 0).then_some(beyond),
-            needed_by: needed_by(query, &package.name),
+            needed_by: needed_by(query, &package.name)?,
             permissions: Permissions::from_bundle(&line),
         };
-        Ok(QueryResponse::Object {
-            json: json(&record)?,
-            fields: FIELDS,
-        })
+        Ok(QueryResponse::object::<DependenciesRecord<'_>>(json(
+            &record,
+        )?))
     };
-    request
-        .run_across(&LOOKUPS, &["version", "fields"], work)
-        .await
+    request.run_across(&LOOKUPS, &DEPENDENCIES, work).await
 }

@@ -3,22 +3,18 @@
 use std::collections::BTreeMap;
 
 use axum::response::{IntoResponse as _, Response};
-use serde::Serialize;
 
 use crate::answers::rest::facets::{FACETS, FacetFilter, FacetRow, counts, parameters};
+use crate::queries::records::facets::{FacetRecord, FacetsRecord, ValueRecord};
 use crate::serve::http::api::across::search::{Match, search};
 use crate::serve::http::api::across::{AcrossQuery, respond};
+use crate::serve::http::api::operation::{Answer, FIELDS, Operation, Parameter, QueryAnswer};
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::request::{LOOKUPS, QueryRequest, json};
 use crate::serve::http::api::response::QueryResponse;
 
-/// The parameters.
-static KNOWN: [&str; 11] = parameters(&["q", "catalog", "fields"]);
 /// The parameters that may be given several times.
 pub(crate) static REPEATED: [&str; 9] = parameters(&["catalog"]);
-/// The fields of the answer, in their order.
-const FIELDS: &[&str] = &["total", "packages", "facets"];
-
 /// The packages by name that a search found, and what they are filtered by.
 pub(crate) struct Faceted<'a> {
     /// The packages that were found, by name.
@@ -27,6 +23,8 @@ pub(crate) struct Faceted<'a> {
     pub(crate) filter: FacetFilter,
     /// The wanted catalogs; all if empty.
     pub(crate) catalogs: Vec<&'a str>,
+    /// The facets of the packages of each catalog.
+    facets: Vec<&'a [FacetRow]>,
     query: &'a AcrossQuery,
 }
 
@@ -38,25 +36,6 @@ pub(crate) struct FoundPackage<'a> {
     pub(crate) places: Vec<(usize, usize)>,
     /// How well it matches; 0 is best.
     pub(crate) rank: Option<u32>,
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    total: usize,
-    packages: Vec<&'a str>,
-    facets: Vec<FacetRecord<'a>>,
-}
-
-#[derive(Serialize)]
-struct FacetRecord<'a> {
-    name: &'a str,
-    values: Vec<ValueRecord<'a>>,
-}
-
-#[derive(Serialize)]
-struct ValueRecord<'a> {
-    value: &'a str,
-    packages: usize,
 }
 
 impl<'a> Faceted<'a> {
@@ -71,6 +50,11 @@ impl<'a> Faceted<'a> {
         {
             return Err(Problem::unknown("catalog", name, names()));
         }
+        let facets = query.catalogs.iter().map(|(_, snapshot)| match snapshot {
+            Some(snapshot) => snapshot.facets(),
+            None => Ok(&[][..]),
+        });
+        let facets = facets.collect::<Result<_, _>>()?;
         let mut filter = FacetFilter::default();
         for facet in FACETS {
             let values = query.parameters.all(facet);
@@ -80,14 +64,14 @@ impl<'a> Faceted<'a> {
             rows: rows(query, found),
             filter,
             catalogs,
+            facets,
             query,
         })
     }
 
     /// Facets of a package, in one of its places.
     pub(crate) fn facets(&self, place: &(usize, usize)) -> Option<&'a FacetRow> {
-        let (_, snapshot) = &self.query.catalogs[place.0];
-        snapshot.as_ref()?.facets().get(place.1)
+        self.facets.get(place.0)?.get(place.1)
     }
 
     fn is_in_wanted_catalog(&self, place: &(usize, usize)) -> bool {
@@ -179,10 +163,51 @@ pub(crate) async fn found(query: &mut AcrossQuery) -> Result<Option<Vec<Match>>,
     }
 }
 
+/// `/api/v1/facets`.
+pub(crate) static FACETED: Operation = Operation {
+    id: "facets",
+    summary: "Packages of all catalogs by facets",
+    description: "The packages that match words, if there are any, and all facets; and how many \
+packages have each value of a facet. Values of one facet are alternatives, facets \
+add up.",
+    parameters: &[
+        Parameter::text("q", "Words.").longest(1024),
+        Parameter::repeated(
+            "catalog",
+            "Only these catalogs; may be given several times.",
+        ),
+        FIELDS,
+        Parameter::repeated("category", "A category; may be given several times."),
+        Parameter::repeated(
+            "provider",
+            "A provider; its spellings are folded; may be given several times.",
+        ),
+        Parameter::repeated("level", "A capability level; may be given several times."),
+        Parameter::repeated("mode", "An install mode; may be given several times."),
+        Parameter::repeated(
+            "architecture",
+            "An architecture; may be given several times.",
+        ),
+        Parameter::repeated(
+            "feature",
+            "A feature of the cluster that it supports; may be given several times.",
+        ),
+        Parameter::repeated(
+            "subscription",
+            "A subscription that it needs; may be given several times.",
+        ),
+        Parameter::repeated(
+            "state",
+            "`deprecated`, `left out` or `with problems`; may be given several times.",
+        ),
+    ],
+    answer: Answer::Query(QueryAnswer::object::<FacetsRecord<'_>>().undated()),
+};
+
 /// The names of the packages, and the values of each facet.
 pub(crate) async fn list(request: QueryRequest) -> Response {
     let searched = async {
-        let (mut query, context) = request.repeating(&REPEATED).parse_across(&KNOWN)?;
+        let (mut query, context) = request.parse_across((&FACETED).into())?;
         let found = found(&mut query).await?;
         Ok::<_, Problem>((query, context, found))
     };
@@ -202,15 +227,12 @@ pub(crate) async fn list(request: QueryRequest) -> Response {
             name,
             values: faceted.counts(name).into_iter().map(value).collect(),
         }));
-        let answer = Answer {
+        let answer = FacetsRecord {
             total: shown.len(),
             packages: shown.iter().map(|row| row.name).collect(),
             facets,
         };
-        Ok(QueryResponse::Object {
-            json: json(&answer)?,
-            fields: FIELDS,
-        })
+        Ok(QueryResponse::object::<FacetsRecord<'_>>(json(&answer)?))
     };
     respond(&LOOKUPS, query, context, Box::new(work)).await
 }

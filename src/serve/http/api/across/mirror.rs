@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use axum::response::Response;
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::answers::images::{Form, MirrorSet, Mirrors};
+use crate::answers::images::{Form, ImageListRecord, MirrorSet, Mirrors};
 use crate::answers::rest::install::documents;
+use crate::queries::records::mirror::{Kept, MirrorRecord, MirroredBundle, MirroredPackage};
 use crate::serve::http::api::across::AcrossQuery;
 use crate::serve::http::api::history::image;
+use crate::serve::http::api::operation::{
+    Answer, Content, FIELDS, Operation, Parameter, QueryAnswer,
+};
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::request::{QueryRequest, SCANS, json as to_json};
 use crate::serve::http::api::response::QueryResponse;
@@ -24,11 +27,6 @@ use fbc::select::{
 
 /// How many packages a basket has at most.
 const MOST: usize = 100;
-/// The fields of the answer, in their order.
-const FIELDS: &[&str] = &[
-    "packages", "images", "digests", "tags", "kept", "notes", "refused",
-];
-
 /// An item of the basket: `CATALOG/PACKAGE[/CHANNEL][@MIN..MAX]`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pick<'a> {
@@ -107,14 +105,6 @@ pub(crate) struct Basket<'a> {
 pub(crate) struct Plan {
     pub(crate) selected: Vec<Selected>,
     pub(crate) list: ImageList,
-}
-
-/// A bundle between the ends of a range, which an update goes through.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Kept<'a> {
-    pub(crate) package: &'a str,
-    pub(crate) bundle: &'a str,
-    pub(crate) version: &'a str,
 }
 
 impl<'a> Basket<'a> {
@@ -324,27 +314,31 @@ impl Plan {
         Ok(documents(&objects.collect::<Vec<_>>()))
     }
 
-    fn record(&self) -> Result<Value, Problem> {
-        let images = self.written(Form::Json, None)?;
-        let mut record: Value = serde_json::from_slice(&images).map_err(|error| {
-            tracing::error!(%error, "a list of images cannot be read");
-            Problem::internal()
-        })?;
+    fn record(&self) -> MirrorRecord<'_> {
+        let list = ImageListRecord::new(&self.list);
         let packages = self.selected.iter().flat_map(|one| &one.packages);
         let packages = packages.map(|package| {
             let bundles = package.bundles.iter();
-            let bundles = bundles.map(|one| json!({ "name": one.name, "version": one.version }));
-            json!({
-                "catalog": package.catalog,
-                "name": package.name,
-                "bundles": bundles.collect::<Vec<_>>(),
-            })
+            let bundles = bundles.map(|one| MirroredBundle {
+                name: &one.name,
+                version: &one.version,
+            });
+            MirroredPackage {
+                catalog: &package.catalog,
+                name: &package.name,
+                bundles: bundles.collect(),
+            }
         });
-        record["packages"] = packages.collect::<Vec<_>>().into();
-        record["kept"] = serde_json::to_value(self.kept()).unwrap_or_default();
         let notes = self.selected.iter().flat_map(|one| &one.notes);
-        record["notes"] = notes.map(ToString::to_string).collect::<Vec<_>>().into();
-        Ok(record)
+        MirrorRecord {
+            packages: packages.collect(),
+            images: list.images,
+            digests: list.digests,
+            tags: list.tags,
+            kept: self.kept(),
+            notes: notes.map(String::as_str).collect(),
+            refused: list.refused,
+        }
     }
 }
 
@@ -414,12 +408,57 @@ fn selected(
     Ok(all)
 }
 
+/// `/api/v1/mirror`.
+pub(crate) static MIRROR: Operation = Operation {
+    id: "mirror",
+    summary: "The images of a basket of packages",
+    description: "As a list, or as a file for a tool that copies images.",
+    parameters: &[
+        Parameter::repeated(
+            "pick",
+            "`CATALOG/PACKAGE[/CHANNEL][@MIN..MAX]`, at most 100 times. Without a channel, all \
+channels; without a range, their heads.",
+        )
+        .required()
+        .example("community/ferry-operator"),
+        Parameter::flag("dependencies", "What the bundles need as well."),
+        Parameter::text(
+            "to",
+            "The registry that a mapping and manifests lead to, with or without a path.",
+        )
+        .example("mirror.example.com:5000"),
+        Parameter::choice(
+            "format",
+            "How the answer is written: `image-set` is an `ImageSetConfiguration`, `config` a \
+configuration of almanac, `manifests` the mirror sets of a cluster.",
+            &[
+                "json",
+                "image-set",
+                "config",
+                "list",
+                "mapping",
+                "manifests",
+                "skopeo",
+            ],
+        )
+        .default("json"),
+        FIELDS,
+    ],
+    answer: Answer::Query(
+        QueryAnswer::object::<MirrorRecord<'_>>()
+            .or(&[
+                Content::Text("text/plain"),
+                Content::Any("application/yaml"),
+                Content::Any("application/toml"),
+            ])
+            .undated(),
+    ),
+};
+
 /// The images of a basket, or a file for a tool.
 pub(crate) async fn list(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &["pick", "dependencies", "to", "format", "fields"];
-    let request = request.repeating(&["pick"]);
     let options = request.site.options.clone();
-    let mut response = request.run_across(&SCANS, KNOWN, work).await;
+    let mut response = request.run_across(&SCANS, &MIRROR, work).await;
     vary_by_host(response.headers_mut(), &options);
     response
 }
@@ -433,11 +472,9 @@ fn work(query: &AcrossQuery) -> Result<QueryResponse, Problem> {
     let plan = basket.plan()?;
     let (bytes, media_type) = match query.parameters.get("format") {
         None | Some("json") => {
-            let record = plan.record()?;
-            return Ok(QueryResponse::Object {
-                json: to_json(&record)?,
-                fields: FIELDS,
-            });
+            // The fields of its objects are sorted by name.
+            let record = json!(plan.record());
+            return Ok(QueryResponse::object::<MirrorRecord<'_>>(to_json(&record)?));
         }
         Some("image-set") => (basket.image_set().into_bytes(), "application/yaml"),
         Some("config") => (basket.config().into_bytes(), "application/toml"),

@@ -19,11 +19,17 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 
 use crate::name::CatalogName;
+use crate::queries::records::providers::{PackageProvider, Provider};
 use crate::serve::access::Reader;
+use crate::serve::http::api::operation::{
+    Answer, CONTINUE, FIELDS, LIMIT, Operation, Parameter, QueryAnswer,
+};
+use crate::serve::http::api::parameters::Known;
 use crate::serve::http::api::parameters::{Content, Parameters};
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::providers;
 use crate::serve::http::api::request::{QueryRequest, SCANS, Site, Work, value};
+use crate::serve::http::api::response::ACROSS_NOTES;
 use crate::serve::http::api::response::{Notes, QueryResponse, ResponseContext};
 use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
@@ -43,21 +49,20 @@ pub(crate) struct AcrossQuery {
 }
 
 impl QueryRequest {
-    /// Runs a query over all readable catalogs on a pool. `known` are the
-    /// parameters of the route.
+    /// Runs a query over all readable catalogs on a pool.
     pub(crate) fn run_across(
         self,
         pool: &WorkerPool,
-        known: &'static [&'static str],
+        known: impl Into<Known>,
         work: impl FnOnce(&AcrossQuery) -> Result<QueryResponse, Problem> + Send + 'static,
     ) -> impl Future<Output = Response> {
-        self.run_across_boxed(pool, known, Box::new(work))
+        self.run_across_boxed(pool, known.into(), Box::new(work))
     }
 
     async fn run_across_boxed(
         self,
         pool: &WorkerPool,
-        known: &'static [&'static str],
+        known: Known,
         work: Work<AcrossQuery>,
     ) -> Response {
         match self.parse_across(known) {
@@ -68,7 +73,7 @@ impl QueryRequest {
 
     pub(crate) fn parse_across(
         self,
-        known: &'static [&'static str],
+        known: Known,
     ) -> Result<(AcrossQuery, ResponseContext), Problem> {
         let parameters = Parameters::read(&self.query, known, self.repeated)?;
         let catalogs = self.reader.catalogs(&self.catalogs).into_iter();
@@ -168,10 +173,39 @@ pub(crate) async fn respond(
     response.unwrap_or_else(|rejected| Problem::from(rejected).into_response())
 }
 
+/// `/api/v1/providers`.
+pub(crate) static PROVIDERS: Operation = Operation {
+    id: "providersOfAll",
+    summary: "Providers of an API in all catalogs",
+    description: "As over one catalog, by catalog first.",
+    parameters: &[
+        Parameter::text("group", "The API group."),
+        Parameter::text("version", "The API version."),
+        Parameter::text("kind", "The kind.").example("Crossing"),
+        Parameter::flag("heads", "Only heads of channels.").default("false"),
+        Parameter::choice(
+            "by",
+            "One item for each entry, or for each package.",
+            &["entry", "package"],
+        )
+        .default("entry"),
+        LIMIT,
+        CONTINUE,
+        FIELDS,
+    ],
+    answer: Answer::Query(
+        QueryAnswer::list_of_either::<Provider<'_>, PackageProvider<'_>>(
+            "ProviderOfCatalogList",
+            ACROSS_NOTES,
+        )
+        .undated(),
+    ),
+};
+
 /// The entries, or packages, that provide an API, by catalog.
-pub(super) async fn providers(request: QueryRequest) -> Response {
+pub(crate) async fn providers(request: QueryRequest) -> Response {
     request
-        .run_across(&SCANS, providers::KNOWN, |query| {
+        .run_across(&SCANS, &PROVIDERS, |query| {
             let loaded = query.loaded();
             let catalogs = loaded.map(|(name, snapshot)| (Some(name.as_str()), &**snapshot));
             let page = query.parameters.page(query.content())?;

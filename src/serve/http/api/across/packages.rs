@@ -1,44 +1,28 @@
 //! A package in every catalog that has it.
 
-use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
-use std::io::Write as _;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::response::Response;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::answers::index::PackageAnswers;
 use crate::answers::rest::plan::successors;
 use crate::answers::rest::records::ChannelRecord;
-use crate::answers::rest::updates::Edge;
 use crate::name::CatalogName;
-use crate::serve::http::api::across::{AcrossQuery, of_catalog};
+use crate::queries::records::packages::{InstalledIn, NextVersion, PackageInCatalog};
+use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::operation::{
+    Answer, CONTINUE, FIELDS, LIMIT, Operation, Parameter, QueryAnswer,
+};
 use crate::serve::http::api::parameters::Parameters;
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::request::{LOOKUPS, QueryRequest, channels, json, read};
+use crate::serve::http::api::response::ACROSS_NOTES;
 use crate::serve::http::api::response::{Notes, QueryResponse};
 use crate::serve::http::api::updates::{installed, unknown};
 use crate::snapshot::Snapshot;
 use fbc::text::semver::Version;
-
-/// The fields of the package in a catalog, in their order.
-const FIELDS: &[&str] = &[
-    "catalog",
-    "name",
-    "displayName",
-    "summary",
-    "defaultChannel",
-    "head",
-    "version",
-    "channels",
-    "deprecation",
-    "quarantined",
-    "icon",
-    "installed",
-];
 
 /// A catalog with a package, its snapshot and the package.
 pub(crate) type PackageOf<'a> = (&'a CatalogName, &'a Arc<Snapshot>, &'a PackageAnswers);
@@ -87,26 +71,6 @@ pub(crate) fn high_enough<'a>(
 /// A sentence about a version that no catalog has, and the nearest versions.
 type Nearest = (String, Vec<String>);
 
-/// What a catalog has for an installed version.
-#[derive(Serialize)]
-pub(crate) struct InstalledIn {
-    /// Whether one of its entries is the version.
-    pub(crate) here: bool,
-    /// The highest version that an edge leads to at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) update: Option<NextVersion>,
-}
-
-/// A bundle that follows an installed one.
-#[derive(Serialize)]
-pub(crate) struct NextVersion {
-    pub(crate) name: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) version: String,
-    /// How it follows.
-    pub(crate) edges: Vec<Edge>,
-}
-
 /// What each of the catalogs has for an installed version; and if none has it, a sentence
 /// with the nearest versions.
 pub(crate) fn installed_in(
@@ -147,24 +111,34 @@ pub(crate) fn installed_in(
     Ok((found.collect(), hint))
 }
 
-/// The heads in a stored record.
-#[derive(Deserialize)]
-struct Stored<'a> {
-    #[serde(borrow)]
-    channels: Vec<Head<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Head<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow, default)]
-    version: Cow<'a, str>,
-}
+/// `/api/v1/packages/{package}`.
+pub(crate) static NAMED: Operation = Operation {
+    id: "packageInAll",
+    summary: "A package in every catalog",
+    description: "The package with its channels and heads in each catalog that has it and that the \
+client may read. With `installed`, each item tells what its catalog has for that \
+version; if no catalog has it, `hint` and `suggestions` name the nearest versions.",
+    parameters: &[
+        Parameter::text("installed", "An installed bundle or its version.")
+            .longest(1024)
+            .example("1.4.0"),
+        Parameter::text(
+            "min",
+            "Only channels whose head has at least this version in one of the catalogs.",
+        )
+        .longest(1024)
+        .example("2.0.0"),
+        LIMIT,
+        CONTINUE,
+        FIELDS,
+    ],
+    answer: Answer::Query(
+        QueryAnswer::list::<PackageInCatalog<'_>>("PackageInCatalogList", ACROSS_NOTES).undated(),
+    ),
+};
 
 /// The package with its channels and heads, by catalog.
 pub(crate) async fn named(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &["installed", "min", "limit", "continue", "fields"];
     let work = |query: &AcrossQuery| {
         let parameters = &query.parameters;
         let page = parameters.page(query.content())?;
@@ -177,23 +151,29 @@ pub(crate) async fn named(request: QueryRequest) -> Response {
             }
             None => (None, None),
         };
-        let stored = with.iter().map(|(catalog, snapshot, package)| {
-            of_catalog(catalog, &snapshot.answer(package.summary))
-        });
-        let stored: Vec<Bytes> = stored.collect();
-        let parsed: Vec<Stored<'_>> = stored
-            .iter()
-            .map(|stored| serde_json::from_slice(stored).map_err(unreadable))
-            .collect::<Result<_, _>>()?;
-        let heads = parsed.iter().flat_map(|stored| &stored.channels);
-        let heads = heads.map(|head| (&*head.name, &*head.version));
-        let high = lowest
-            .as_ref()
-            .map(|lowest| high_enough(Some(lowest), heads));
-        let mut response = QueryResponse::list(page, stored.len(), FIELDS, |at| {
-            let of_installed = found.as_ref().and_then(|found| found.get(at));
-            record(&stored[at], high.as_ref(), of_installed)
-        })?;
+        let mut packages = Vec::new();
+        for (_, snapshot, package) in &with {
+            packages.push(snapshot.summary(package)?);
+        }
+        if lowest.is_some() {
+            let heads = packages.iter().flat_map(|package| &package.channels);
+            let heads = heads.map(|head| (&*head.name, &*head.version));
+            let high = high_enough(lowest.as_ref(), heads);
+            let high: BTreeSet<String> = high.into_iter().map(str::to_owned).collect();
+            for package in &mut packages {
+                package
+                    .channels
+                    .retain(|channel| high.contains(&*channel.name));
+            }
+        }
+        let mut response =
+            QueryResponse::list::<PackageInCatalog<'_>>(page, packages.len(), |at| {
+                json(&PackageInCatalog {
+                    catalog: with[at].0.as_str(),
+                    package: packages[at].clone(),
+                    installed: found.as_ref().and_then(|found| found.get(at)).cloned(),
+                })
+            })?;
         let (hint, suggestions) = hint.unzip();
         response.note(Notes {
             hint,
@@ -202,53 +182,5 @@ pub(crate) async fn named(request: QueryRequest) -> Response {
         });
         Ok(response)
     };
-    request.run_across(&LOOKUPS, KNOWN, work).await
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-fn unreadable(error: serde_json::Error) -> Problem {
-    tracing::error!(%error, "a stored package cannot be read");
-    Problem::internal()
-}
-
-/// A stored record with the channels of these names, and what is known of an installed
-/// version.
-fn record(
-    stored: &Bytes,
-    channels: Option<&BTreeSet<&str>>,
-    installed: Option<&InstalledIn>,
-) -> Result<Bytes, Problem> {
-    if channels.is_none() && installed.is_none() {
-        return Ok(stored.clone());
-    }
-    let object: HashMap<&str, &RawValue> = serde_json::from_slice(stored).map_err(unreadable)?;
-    let mut out = Vec::with_capacity(stored.len());
-    // Field names need no escapes, and writing to memory cannot fail.
-    for field in FIELDS {
-        let Some(value) = object.get(field) else {
-            continue;
-        };
-        let sign = if out.is_empty() { '{' } else { ',' };
-        let _ = write!(out, "{sign}\"{field}\":");
-        match channels.filter(|_| *field == "channels") {
-            None => out.extend_from_slice(value.get().as_bytes()),
-            Some(wanted) => {
-                let all: Vec<&RawValue> = serde_json::from_str(value.get()).map_err(unreadable)?;
-                let mut kept = Vec::new();
-                for one in all {
-                    let head: Head<'_> = serde_json::from_str(one.get()).map_err(unreadable)?;
-                    if wanted.contains(&*head.name) {
-                        kept.push(one);
-                    }
-                }
-                out.extend_from_slice(&json(&kept)?);
-            }
-        }
-    }
-    if let Some(installed) = installed {
-        out.extend_from_slice(b",\"installed\":");
-        out.extend_from_slice(&json(installed)?);
-    }
-    out.push(b'}');
-    Ok(out.into())
+    request.run_across(&LOOKUPS, &NAMED, work).await
 }

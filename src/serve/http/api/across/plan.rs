@@ -2,33 +2,21 @@
 
 use axum::response::Response;
 use bytes::Bytes;
-use serde::Serialize;
 
 use crate::answers::rest::plan::Rules;
 use crate::answers::rest::records::ChannelRecord;
 use crate::answers::rest::stages::{Stage, Taken, stages};
+use crate::queries::records::updates::WayRecord;
 use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::operation::{Answer, FIELDS, Operation, Parameter, QueryAnswer};
 use crate::serve::http::api::plan::{rules, subscribed};
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::request::{LOOKUPS, QueryRequest, channels, json, read};
 use crate::serve::http::api::response::QueryResponse;
 use crate::serve::http::api::updates::installed;
 
-/// The fields of the answer, in their order.
-const FIELDS: &[&str] = &["package", "rules", "channel", "from", "reached", "stages"];
 /// How many catalogs a way has at most.
 const MOST: usize = 10;
-
-#[derive(Serialize)]
-struct WayRecord<'a> {
-    package: &'a str,
-    rules: Rules,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    channel: Option<&'a str>,
-    from: &'a str,
-    reached: bool,
-    stages: &'a [Stage<'a>],
-}
 
 /// Finds the way of a package over catalogs, and hands it to `work` with a word whether
 /// the last one takes what comes to it.
@@ -80,11 +68,35 @@ pub(crate) fn way<T>(
     work(&found, reached)
 }
 
+/// `/api/v1/plan`.
+pub(crate) static WAY: Operation = Operation {
+    id: "planOverCatalogs",
+    summary: "The way of a package over several catalogs",
+    description: "For each pair of neighbours: whether the next catalog has the installed bundle or an \
+edge that leaves it, and if not, what to update before.",
+    parameters: &[
+        Parameter::text("package", "The package.")
+            .required()
+            .example("ferry-operator"),
+        Parameter::text("from", "What is installed: a bundle's name, or a version.")
+            .required()
+            .example("ferry-operator.v2.0.0"),
+        Parameter::repeated("catalog", "The catalogs in their order.")
+            .required()
+            .example("community"),
+        Parameter::text(
+            "channel",
+            "The channel of the subscription; by default the default channel of each catalog.",
+        ),
+        Parameter::one_of::<Rules>("rules", "The rules: those of OLM v0 (default) or OLM v1."),
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::object::<WayRecord<'_>>().undated()),
+};
+
 /// The way over the catalogs that are given.
 pub(crate) async fn list(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &["package", "from", "catalog", "channel", "rules", "fields"];
-    let request = request.repeating(&["catalog"]);
-    request.run_across(&LOOKUPS, KNOWN, work).await
+    request.run_across(&LOOKUPS, &WAY, work).await
 }
 
 fn work(query: &AcrossQuery) -> Result<QueryResponse, Problem> {
@@ -114,10 +126,7 @@ fn work(query: &AcrossQuery) -> Result<QueryResponse, Problem> {
             reached,
             stages,
         };
-        Ok(QueryResponse::Object {
-            json: json(&record)?,
-            fields: FIELDS,
-        })
+        Ok(QueryResponse::object::<WayRecord<'_>>(json(&record)?))
     })
 }
 

@@ -3,42 +3,22 @@
 use std::collections::BTreeSet;
 
 use axum::response::Response;
-use serde::Serialize;
 
+use crate::queries::records::problems::{KindRecord, ProblemRecord};
 use crate::serve::http::api::across::AcrossQuery;
+use crate::serve::http::api::operation::{
+    Answer, CONTINUE, FIELDS, LIMIT, Operation, Parameter, QueryAnswer,
+};
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::request::{LOOKUPS, QueryRequest, SCANS, json};
 use crate::serve::http::api::response::QueryResponse;
+use crate::serve::http::api::response::{ACROSS_NOTES, HINTS};
 use crate::snapshot::Catalog;
 use fbc::problem::{Code, Problem as CatalogProblem, Severity};
 use fbc::text::suggest;
 
-/// The fields of a problem, in their order.
-const PROBLEM: &[&str] = &[
-    "catalog", "refused", "code", "severity", "package", "channel", "bundle", "schema", "file",
-    "document", "line", "column", "message",
-];
-/// The fields of a kind, in their order.
-const KIND: &[&str] = &["group", "kind"];
-
 /// The severities as parameters name them.
 pub(crate) const SEVERITIES: [&str; 3] = ["warning", "error", "fatal"];
-
-#[derive(Serialize)]
-struct ProblemRecord<'a> {
-    catalog: &'a str,
-    /// Whether the content with it was refused, and is not served.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    refused: bool,
-    #[serde(flatten)]
-    problem: &'a CatalogProblem,
-}
-
-#[derive(Serialize)]
-struct KindRecord<'a> {
-    group: &'a str,
-    kind: &'a str,
-}
 
 /// The problems of a catalog.
 pub(crate) struct ProblemsOfCatalog {
@@ -94,9 +74,36 @@ pub(crate) fn problems(
     Ok(catalogs.map(of).collect())
 }
 
+/// `/api/v1/problems`.
+pub(crate) static PROBLEMS: Operation = Operation {
+    id: "problems",
+    summary: "The problems of all catalogs",
+    description: "With file, line and what to do. Problems of content that the last pass refused come \
+first, each with `refused`.",
+    parameters: &[
+        Parameter::repeated(
+            "catalog",
+            "Only these catalogs; may be given several times.",
+        ),
+        Parameter::one_of::<Severity>(
+            "severity",
+            "Only problems of this severity. Fatal ones are those of refused content.",
+        ),
+        Parameter::text(
+            "code",
+            "Only problems with this code; an unknown one is 404 `unknown-code`.",
+        ),
+        LIMIT,
+        CONTINUE,
+        FIELDS,
+    ],
+    answer: Answer::Query(
+        QueryAnswer::list::<ProblemRecord<'_>>("ProblemOfCatalogList", HINTS).undated(),
+    ),
+};
+
 /// The problems as a list.
 pub(crate) async fn list(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &["catalog", "severity", "code", "limit", "continue", "fields"];
     let work = |query: &AcrossQuery| {
         let page = query.parameters.page(query.content())?;
         let found = problems(query, None)?;
@@ -114,10 +121,9 @@ pub(crate) async fn list(request: QueryRequest) -> Response {
                     })
             })
             .collect();
-        QueryResponse::list(page, all.len(), PROBLEM, |at| json(&all[at]))
+        QueryResponse::list::<ProblemRecord<'_>>(page, all.len(), |at| json(&all[at]))
     };
-    let request = request.repeating(&["catalog"]);
-    request.run_across(&LOOKUPS, KNOWN, work).await
+    request.run_across(&LOOKUPS, &PROBLEMS, work).await
 }
 
 /// The kinds with a word in their names, each once.
@@ -142,13 +148,26 @@ pub(crate) fn near_kinds(query: &AcrossQuery) -> Vec<&str> {
     suggest::similar(wanted.trim(), kinds)
 }
 
+/// `/api/v1/kinds`.
+pub(crate) static KINDS: Operation = Operation {
+    id: "kinds",
+    summary: "The kinds that packages of all catalogs provide",
+    description: "Each once, sorted.",
+    parameters: &[
+        Parameter::text("q", "A part of the kind or the group.").longest(1024),
+        LIMIT,
+        CONTINUE,
+        FIELDS,
+    ],
+    answer: Answer::Query(QueryAnswer::list::<KindRecord<'_>>("KindList", ACROSS_NOTES).undated()),
+};
+
 /// The kinds as a list.
 pub(crate) async fn kind_list(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &["q", "limit", "continue", "fields"];
     let work = |query: &AcrossQuery| {
         let page = query.parameters.page(query.content())?;
         let all: Vec<(&str, &str)> = kinds(query).into_iter().collect();
-        let mut response = QueryResponse::list(page, all.len(), KIND, |at| {
+        let mut response = QueryResponse::list::<KindRecord<'_>>(page, all.len(), |at| {
             let (kind, group) = all[at];
             json(&KindRecord { group, kind })
         })?;
@@ -160,5 +179,5 @@ pub(crate) async fn kind_list(request: QueryRequest) -> Response {
         response.note(notes);
         Ok(response)
     };
-    request.run_across(&SCANS, KNOWN, work).await
+    request.run_across(&SCANS, &KINDS, work).await
 }

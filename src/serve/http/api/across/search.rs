@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use axum::response::{IntoResponse as _, Response};
 
+use crate::queries::records::packages::PackageOfCatalog;
 use crate::serve::http::api::across::{AcrossQuery, of_catalog, respond};
-use crate::serve::http::api::packages::SUMMARY_OF_CATALOG;
+use crate::serve::http::api::operation::{
+    Answer, CONTINUE, FIELDS, LIMIT, Operation, Parameter, QueryAnswer,
+};
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
+use crate::serve::http::api::response::ACROSS_NOTES;
 use crate::serve::http::api::response::{QueryResponse, ResponseContext};
-use crate::serve::http::api::search::{KNOWN, LONGEST, TRIES, failed, nothing, too_long, words};
+use crate::serve::http::api::search::{LONGEST, TRIES, failed, nothing, too_long, words};
 use crate::store::{Found, Searcher};
 
 /// A found package.
@@ -19,10 +23,30 @@ pub(crate) struct Match {
     pub(crate) catalog: usize,
 }
 
+/// `/api/v1/search`.
+pub(crate) static SEARCH: Operation = Operation {
+    id: "searchAll",
+    summary: "Packages of all catalogs by words",
+    description: "As over one catalog. Packages of all catalogs that the client may read: the best \
+match first, equally good ones by name and catalog.",
+    parameters: &[
+        Parameter::text("q", "Words.")
+            .required()
+            .longest(1024)
+            .example("message"),
+        LIMIT,
+        CONTINUE,
+        FIELDS,
+    ],
+    answer: Answer::Query(
+        QueryAnswer::list::<PackageOfCatalog<'_>>("PackageOfCatalogList", ACROSS_NOTES).undated(),
+    ),
+};
+
 /// The packages that match words: the best match first, then by name and catalog.
 pub(crate) async fn list(request: QueryRequest) -> Response {
     let searched = async {
-        let (mut query, context) = request.parse_across(KNOWN)?;
+        let (mut query, context) = request.parse_across((&SEARCH).into())?;
         let found = search(&mut query).await?;
         Ok::<_, Problem>((query, context, found))
     };
@@ -88,11 +112,12 @@ async fn page(query: AcrossQuery, context: ResponseContext, mut matches: Vec<Mat
             key(a).cmp(&key(b)).then(a.catalog.cmp(&b.catalog))
         });
         let page = query.parameters.page(query.content())?;
-        let mut response = QueryResponse::list(page, matches.len(), SUMMARY_OF_CATALOG, |at| {
-            let (catalog, snapshot, package) =
-                package(&matches[at]).ok_or_else(Problem::internal)?;
-            Ok(of_catalog(catalog, &snapshot.answer(package.summary)))
-        })?;
+        let mut response =
+            QueryResponse::list::<PackageOfCatalog<'_>>(page, matches.len(), |at| {
+                let (catalog, snapshot, package) =
+                    package(&matches[at]).ok_or_else(Problem::internal)?;
+                Ok(of_catalog(catalog, &snapshot.answer(package.summary)))
+            })?;
         let mut notes = query.notes();
         if matches.is_empty() {
             let text = query.parameters.get("q").unwrap_or_default();

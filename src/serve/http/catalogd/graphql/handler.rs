@@ -11,13 +11,14 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, any};
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use http::{HeaderValue, Method, StatusCode};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::runtime::Handle;
 
 use crate::serve::access::Reader;
 use crate::serve::http::catalogd::content::{Named, find, reader};
 use crate::serve::http::catalogd::graphql::limits::{self, MAX_QUERY, QueryError};
 use crate::serve::http::catalogd::graphql::{page, variables};
+use crate::serve::http::catalogd::operations::GraphqlRequest;
 use crate::serve::http::encoding;
 use crate::serve::http::form::SMALLEST_COMPRESSED;
 use crate::serve::http::headers::no_sniffing;
@@ -58,18 +59,6 @@ pub(crate) fn route() -> MethodRouter<Catalogs> {
             answer(pool.clone(), catalogs, name, request)
         },
     )
-}
-
-/// The body of a request. Other members are ignored.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct GraphqlRequest {
-    #[serde(default)]
-    query: String,
-    #[serde(default)]
-    variables: Option<serde_json::Map<String, serde_json::Value>>,
-    #[serde(default)]
-    operation_name: Option<String>,
 }
 
 async fn answer(

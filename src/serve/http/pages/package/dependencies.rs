@@ -3,7 +3,8 @@
 use axum::response::Response;
 use maud::{Markup, html};
 
-use crate::serve::http::api::across::dependencies::{Fit, Need, NeededBy, needed_by, needs};
+use crate::queries::records::dependencies::{Need, NeededBy};
+use crate::serve::http::api::across::dependencies::{needed_by, needs};
 use crate::serve::http::api::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::pages::package::subject::{ShownVersion, Subject};
 use crate::serve::http::pages::parts::{api_version, badge, code, counted, empty, table};
@@ -31,7 +32,7 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
                     p.soft { "OLM v0 installs the needs of a version, too. OLM v1 refuses versions with dependencies." }
                 }
                 h2 { "Needed by" }
-                (shown_dependents(&needed_by(query, &subject.record.name)))
+                (shown_dependents(&needed_by(query, &subject.record.summary.name)?))
                 h2 { "Permissions" }
                 (permissions(shown))
             };
@@ -125,9 +126,9 @@ fn shown_need(need: &Need<'_>) -> Markup {
                     ul { @for one in catalogs {
                         li {
                             a href=(links::package(one.catalog, package)) { (one.catalog) } " "
-                            @match &one.best {
-                                Fit::Version(version) => { (version) " " (badge("good", "fits")) },
-                                Fit::Reason(why) => (badge("error", why)),
+                            @match (&one.version, one.reason) {
+                                (Some(version), _) => { (version) " " (badge("good", "fits")) },
+                                (None, why) => (badge("error", why.unwrap_or_default())),
                             }
                         }
                     } }

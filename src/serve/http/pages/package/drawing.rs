@@ -44,8 +44,8 @@ async fn drawn(
             let way = view.way(&mut of_way);
             let matrix = view.matrix(&shown, way.as_ref());
             let drawn = Drawn {
-                package: &subject.record.name,
-                deprecated: subject.record.deprecation.is_some(),
+                package: &subject.record.summary.name,
+                deprecated: subject.record.summary.deprecation.is_some(),
             };
             Ok(write(drawn, &matrix))
         })

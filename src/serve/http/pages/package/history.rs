@@ -16,7 +16,7 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
     let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {
         let subject = Subject::of(query)?;
-        let name = &subject.record.name;
+        let name = &subject.record.summary.name;
         let filter = UpdateFilter {
             catalog: Some(subject.catalog.as_str()),
             wanted: Wanted {

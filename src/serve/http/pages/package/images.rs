@@ -34,8 +34,8 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
             let shown_images = &images[..images.len().min(SHOWN)];
             let list: String = shown_images.iter().flat_map(|(image, _)| [*image, "\n"]).collect();
             // The images of a package with errors are not selected.
-            let whole = (!subject.record.quarantined).then(|| {
-                let name = subject.record.name.as_str();
+            let whole = (!subject.record.summary.quarantined).then(|| {
+                let name = &*subject.record.summary.name;
                 links::with(&subject.api("images"), &[("package", name), ("heads", "true")])
             });
             let body = html! {
@@ -63,7 +63,7 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
                             a href=(format!("{whole}&format=skopeo")) { "for skopeo" } " · "
                             a href=(whole) { "as JSON" }
                         }
-                        p { "For several packages: " a href=(subject.plan()) data-pick=(links::pick(subject.catalog.as_str(), &subject.record.name)) { "add it to the mirror plan" }
+                        p { "For several packages: " a href=(subject.plan()) data-pick=(links::pick(subject.catalog.as_str(), &subject.record.summary.name)) { "add it to the mirror plan" }
                             span.soft { " (without a script, this begins a new plan)" } }
                     }
                 }

@@ -5,14 +5,16 @@ use maud::{Markup, html};
 
 use crate::answers::rest::install::documents;
 use crate::answers::rest::records::ChannelRecord;
-use crate::serve::http::api::install::{CHOICES, Installation, MODES, Warning, installation};
+use crate::queries::records::install::Warning;
+use crate::serve::http::api::install::{INSTALL, Installation, MODES, installation};
+use crate::serve::http::api::parameters::Known;
 use crate::serve::http::api::request::{LOOKUPS, QueryRequest, read};
 use crate::serve::http::pages::package::subject::{Subject, channel_field, version_field};
 use crate::serve::http::pages::parts::{code, empty, fold, notice};
 use crate::serve::http::pages::{links, request};
 
 pub(crate) async fn show(request: QueryRequest) -> Response {
-    request::run(request, &LOOKUPS, CHOICES, |query| {
+    request::run(request, &LOOKUPS, &INSTALL, |query| {
         let subject = Subject::of(query)?;
         let (record, parameters) = (&subject.record, &query.parameters);
         let stored = subject.channels();
@@ -24,11 +26,11 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
             };
             return Ok(subject.page("install", &body));
         }
-        let names = (subject.catalog.as_str(), record.name.as_str());
+        let names = (subject.catalog.as_str(), &*record.summary.name);
         installation(subject.snapshot, names, &all, parameters, |found| {
             let with = query
                 .loaded()
-                .filter(|(_, snapshot)| snapshot.package_answers(&record.name).is_some());
+                .filter(|(_, snapshot)| snapshot.package_answers(&record.summary.name).is_some());
             let with = with.count();
             let body = html! {
                 h2 { "Install" }
@@ -39,9 +41,10 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
                     section { (v1(&subject, found, with)) }
                 }
             };
-            let given: Vec<(&str, &str)> = CHOICES
-                .iter()
-                .filter_map(|key| Some((*key, parameters.get(key)?)))
+            let given: Vec<(&str, &str)> = Known::from(&INSTALL)
+                .names()
+                .into_iter()
+                .filter_map(|key| Some((key, parameters.get(key)?)))
                 .collect();
             let twin = links::with(&subject.own_api("/install"), &given);
             Ok(subject.page("install", &body).twin(twin))
@@ -59,7 +62,7 @@ fn form(subject: &Subject<'_>, all: &[ChannelRecord<'_>], found: &Installation<'
     let is_refused = |mode: &str| !modes.is_empty() && !modes.iter().any(|one| one == mode);
     html! {
         form.fields {
-            (channel_field(&subject.record, install.channel))
+            (channel_field(&subject.record.summary, install.channel))
             (version_field("Version", "version", &own, pinned, Some("head of the channel")))
             label { "Mode "
                 select name="mode" {

@@ -13,7 +13,6 @@ use crate::serve::http::pages::package::versions::ordered;
 use crate::serve::http::pages::parts::{
     badge, count, empty, fold, outward, short_name, states, table,
 };
-use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::{links, markdown, request};
 use fbc::lifecycle::{Support, VersionLifecycle, support};
 use fbc::text::display::clip;
@@ -40,8 +39,8 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
         let record = &subject.record;
         let others = query.loaded().filter(|(name, _)| *name != subject.catalog);
         let others = others.map(|(name, snapshot)| {
-            let found = snapshot.package_answers(&record.name);
-            let found = found.map(|package| PackageRecord::summary(snapshot, package));
+            let found = snapshot.package_answers(&record.summary.name);
+            let found = found.map(|package| snapshot.summary(package));
             Ok::<_, Problem>((name.as_str(), found.transpose()?))
         });
         let others = others.collect::<Result<Vec<_>, _>>()?;
@@ -53,10 +52,10 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
             div.columns {
                 section.text aria-label="Description" {
                     h2.hidden { "Description" }
-                    @if record.description.trim().is_empty() {
+                    @if record.presentation.description.trim().is_empty() {
                         (empty(html! { p { "Its author wrote no description." } }))
                     } @else {
-                        div dir="auto" { (markdown::render(&record.description)) }
+                        div dir="auto" { (markdown::render(&record.presentation.description)) }
                     }
                 }
                 aside aria-label="Facts" { (facts(&subject, &ordered(&all), old_head, &day)) }
@@ -67,9 +66,9 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
                 @if !with.is_empty() {
                     ul.links {
                         @for (catalog, found) in &with {
-                            li { a href=(links::package(catalog, &record.name)) { (catalog) } " " (found.version) " " (states(found)) }
+                            li { a href=(links::package(catalog, &record.summary.name)) { (catalog) } " " (found.version) " " (states(found)) }
                         }
-                        li { a href=(links::across(&record.name)) { "Compare its channels" } }
+                        li { a href=(links::across(&record.summary.name)) { "Compare its channels" } }
                     }
                 }
                 @let without: Vec<&str> = others.iter().filter(|(_, found)| found.is_none()).map(|(catalog, _)| *catalog).collect();
@@ -94,89 +93,89 @@ fn facts(
     let record = &subject.record;
     let level = LEVELS
         .iter()
-        .position(|level| level.eq_ignore_ascii_case(record.capabilities.trim()));
+        .position(|level| level.eq_ignore_ascii_case(record.presentation.capabilities.trim()));
     let default = all.iter().find(|one| one.default);
     let old_channel = default.and_then(|one| one.deprecation.as_deref());
     html! {
         h2 {
-            @if record.default_channel.is_empty() { "No default channel" }
-            @else { "Default channel " code { (short_name(&record.default_channel)) } }
+            @if record.summary.default_channel.is_empty() { "No default channel" }
+            @else { "Default channel " code { (short_name(&record.summary.default_channel)) } }
         }
         @if let Some(reason) = old_channel { p { (badge("deprecated", "deprecated channel")) " " (reason) } }
         p.version {
-            @if record.version.is_empty() {
+            @if record.summary.version.is_empty() {
                 "No single newest version: " a href=(subject.tab("versions")) { "see the channels" }
             } @else {
-                strong { (record.version) } " "
+                strong { (record.summary.version) } " "
                 a.button href=(subject.tab("install")) { "Install" }
             }
         }
         @if let Some(reason) = old_head { p { (badge("deprecated", "deprecated version")) " " (reason) } }
         (supported(subject, day))
         dl.facts {
-            @if !record.provider.name.is_empty() || !record.provider.url.is_empty() {
-                dt { "Provider" } dd { (outward(&record.provider.name, &record.provider.url)) }
+            @if !record.presentation.provider.name.is_empty() || !record.presentation.provider.url.is_empty() {
+                dt { "Provider" } dd { (outward(&record.presentation.provider.name, &record.presentation.provider.url)) }
             }
-            @if !record.capabilities.is_empty() {
+            @if !record.presentation.capabilities.is_empty() {
                 dt { "Level" }
                 dd {
                     @if let Some(level) = level {
                         span.level aria-hidden="true" { (dots(level + 1)) } " "
                     }
-                    (record.capabilities)
+                    (record.presentation.capabilities)
                 }
             }
-            @if !record.categories.is_empty() {
+            @if !record.presentation.categories.is_empty() {
                 dt { "Categories" }
-                dd { @for category in record.categories.iter().take(LISTED) {
+                dd { @for category in record.presentation.categories.iter().take(LISTED) {
                     (searched("category", category)) " "
                 } }
             }
-            @if !record.install_modes.is_empty() {
-                dt { "Install modes" } dd { (record.install_modes.join(", ")) }
+            @if !record.presentation.install_modes.is_empty() {
+                dt { "Install modes" } dd { (record.presentation.install_modes.join(", ")) }
             }
-            @if !record.architectures.is_empty() {
-                dt { "Architectures" } dd { (record.architectures.join(", ")) }
+            @if !record.presentation.architectures.is_empty() {
+                dt { "Architectures" } dd { (record.presentation.architectures.join(", ")) }
             }
-            @if !record.infrastructure_features.is_empty() {
-                dt { "Features" } dd { (record.infrastructure_features.join(", ")) }
+            @if !record.presentation.infrastructure_features.is_empty() {
+                dt { "Features" } dd { (record.presentation.infrastructure_features.join(", ")) }
             }
-            @if !record.unclear_features.is_empty() {
+            @if !record.presentation.unclear_features.is_empty() {
                 dt { "Features " (badge("warning", "unclear")) }
-                dd { (record.unclear_features.join(", ")) p.soft { "Their annotations are neither “true” nor “false”." } }
+                dd { (record.presentation.unclear_features.join(", ")) p.soft { "Their annotations are neither “true” nor “false”." } }
             }
-            @if !record.subscriptions.is_empty() {
-                dt { "Subscription" } dd { (record.subscriptions.join(", ")) }
+            @if !record.presentation.subscriptions.is_empty() {
+                dt { "Subscription" } dd { (record.presentation.subscriptions.join(", ")) }
             }
-            @if !record.min_kube_version.is_empty() {
-                dt { "Kubernetes" } dd { "≥ " (record.min_kube_version) }
+            @if !record.presentation.min_kube_version.is_empty() {
+                dt { "Kubernetes" } dd { "≥ " (record.presentation.min_kube_version) }
             }
             @for (name, value) in [
-                ("Maturity", &record.maturity),
-                ("Support", &record.support),
-                ("Created", &record.created_at),
+                ("Maturity", &record.presentation.maturity),
+                ("Support", &record.presentation.support),
+                ("Created", &record.presentation.created_at),
             ] {
                 @if !value.is_empty() { dt { (name) } dd { (value) } }
             }
-            @if !record.container_image.is_empty() {
-                dt { "Image" } dd { code { (record.container_image) } }
+            @if !record.presentation.container_image.is_empty() {
+                dt { "Image" } dd { code { (record.presentation.container_image) } }
             }
-            @if !record.repository.is_empty() {
-                dt { "Repository" } dd { (outward("", &record.repository)) }
+            @if !record.presentation.repository.is_empty() {
+                dt { "Repository" } dd { (outward("", &record.presentation.repository)) }
             }
-            @if !record.links.is_empty() {
+            @if !record.presentation.links.is_empty() {
                 dt { "Links" }
-                dd { ul { @for link in record.links.iter().take(LISTED) { li { (outward(&link.name, &link.url)) } } } }
+                dd { ul { @for link in record.presentation.links.iter().take(LISTED) { li { (outward(&link.name, &link.url)) } } } }
             }
-            @if !record.maintainers.is_empty() {
+            @if !record.presentation.maintainers.is_empty() {
                 dt { "Maintainers" }
-                dd { ul { @for one in record.maintainers.iter().take(LISTED) {
+                dd { ul { @for one in record.presentation.maintainers.iter().take(LISTED) {
                     li { (outward(&one.name, &format!("mailto:{}", one.email))) }
                 } } }
             }
-            @if !record.keywords.is_empty() {
+            @if !record.presentation.keywords.is_empty() {
                 dt { "Keywords" }
-                dd { @for word in record.keywords.iter().take(LISTED) {
+                dd { @for word in record.presentation.keywords.iter().take(LISTED) {
                     (searched("q", word)) " "
                 } }
             }
@@ -227,10 +226,10 @@ fn searched(parameter: &str, text: &str) -> Markup {
 
 /// The support of the newest version on a day, by the package's lifecycle.
 fn supported(subject: &Subject<'_>, day: &str) -> Markup {
-    let blobs = lifecycles(subject.snapshot, &subject.record.name);
+    let blobs = lifecycles(subject.snapshot, &subject.record.summary.name);
     let all = blobs.first().map_or(&[][..], |one| one.versions.as_slice());
     html! {
-        @match support(&blobs, &subject.record.version, day) {
+        @match support(&blobs, &subject.record.summary.version, day) {
             Support::Unknown => {},
             Support::Contradicted => p { (badge("warning", "support unclear")) " two lifecycles contradict each other" },
             Support::Ended(_) => p { (badge("warning", "self-support")) " outside of all phases" },

@@ -11,7 +11,7 @@ use crate::serve::http::pages::request;
 pub(crate) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &[], |query| {
         let subject = Subject::of(query)?;
-        let found: Vec<_> = subject.record.problems.iter().collect();
+        let found: Vec<_> = subject.record.problems.iter().map(|one| &**one).collect();
         let body = html! {
             h2 { "Problems" }
             @if found.is_empty() {
@@ -19,7 +19,7 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
             } @else {
                 p { (problem_counts(found.iter().copied())) }
                 (problems(subject.catalog.as_str(), &found))
-                @if subject.record.quarantined {
+                @if subject.record.summary.quarantined {
                     p { "An error leaves the package out of the gRPC API. Its documents stay in the HTTP API." }
                 } @else {
                     p { "A warning leaves the package as it is: clients get it." }

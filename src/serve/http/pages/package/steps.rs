@@ -31,7 +31,7 @@ pub(super) fn steps(subject: &Subject<'_>, all: &[PlanStep<'_>]) -> Markup {
     let runs: Vec<&[PlanStep<'_>]> = all
         .chunk_by(|one, other| plain(one) && plain(other))
         .collect();
-    let apis = LazyCell::new(|| subject.snapshot.apis_of(&subject.record.name));
+    let apis = LazyCell::new(|| subject.snapshot.apis_of(&subject.record.summary.name));
     let none = BTreeSet::new();
     let change = |from: &str, to: &str, whole: bool| {
         if whole {
@@ -82,7 +82,7 @@ pub(super) fn steps(subject: &Subject<'_>, all: &[PlanStep<'_>]) -> Markup {
 
 fn item(subject: &Subject<'_>, step: &PlanStep<'_>, number: usize, change: &Markup) -> Markup {
     let catalog = subject.catalog.as_str();
-    let link = |name: &str| links::bundle(catalog, &subject.record.name, name);
+    let link = |name: &str| links::bundle(catalog, &subject.record.summary.name, name);
     html! {
         li value=(number) {
             @if step.changes_channel {

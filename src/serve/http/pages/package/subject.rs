@@ -8,7 +8,9 @@ use bytes::Bytes;
 use maud::{Markup, html};
 
 use crate::answers::index::PackageAnswers;
-use crate::answers::rest::records::{ChannelRecord, percent_encoded};
+use crate::answers::rest::records::{
+    ChannelRecord, PackageDetails, PackageSummary, percent_encoded,
+};
 use crate::name::CatalogName;
 use crate::serve::http::api::across::AcrossQuery;
 use crate::serve::http::api::bundles;
@@ -16,7 +18,6 @@ use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::request::{LOOKUPS, QueryRequest, channels, read};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{add_to_plan, badge, counted, icon, notice, short_name};
-use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::request::Shown;
 use crate::serve::http::pages::{links, request};
 use crate::snapshot::Snapshot;
@@ -44,7 +45,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) catalog: &'a CatalogName,
     pub(crate) snapshot: &'a Arc<Snapshot>,
     pub(crate) package: &'a PackageAnswers,
-    pub(crate) record: PackageRecord,
+    pub(crate) record: PackageDetails<'static>,
 }
 
 /// A version of the package, chosen by `version` or by default the head of the default
@@ -98,7 +99,7 @@ impl<'a> Subject<'a> {
             catalog: shown.name(),
             snapshot: shown.snapshot,
             package,
-            record: PackageRecord::details(shown.snapshot, package)?,
+            record: shown.snapshot.details(package)?,
         })
     }
 
@@ -109,7 +110,7 @@ impl<'a> Subject<'a> {
 
     /// The line of a bundle of the package.
     pub(crate) fn line(&self, bundle: &str) -> Option<Bytes> {
-        bundles::line(self.snapshot, &self.record.name, bundle)
+        bundles::line(self.snapshot, &self.record.summary.name, bundle)
     }
 
     /// Makes a tab about the version that the parameter `version` names.
@@ -137,24 +138,24 @@ impl<'a> Subject<'a> {
 
     /// A mirror plan with it.
     pub(crate) fn plan(&self) -> String {
-        links::plan(self.catalog.as_str(), &self.record.name)
+        links::plan(self.catalog.as_str(), &self.record.summary.name)
     }
 
     /// The path of one of its tabs.
     pub(crate) fn tab(&self, tab: &str) -> String {
-        links::tab(self.catalog.as_str(), &self.record.name, tab)
+        links::tab(self.catalog.as_str(), &self.record.summary.name, tab)
     }
 
     /// The path of a JSON route below the package.
     pub(crate) fn own_api(&self, below: &str) -> String {
-        let name = percent_encoded(&self.record.name);
+        let name = percent_encoded(&self.record.summary.name);
         self.api(&format!("packages/{name}{below}"))
     }
 
     /// The path of the JSON of a bundle, with further parameters.
     pub(crate) fn bundle_api(&self, bundle: &str, more: &[(&str, &str)]) -> String {
         let path = self.api(&format!("bundles/{}", percent_encoded(bundle)));
-        let own = [("package", self.record.name.as_str())];
+        let own = [("package", &*self.record.summary.name)];
         links::with(&path, &[&own[..], more].concat())
     }
 
@@ -170,27 +171,27 @@ impl<'a> Subject<'a> {
         let name = name.map_or("", |(_, name)| name);
         let whole = html! {
             div.subject {
-                (icon(catalog, self.snapshot, record))
+                (icon(catalog, self.snapshot, &record.summary))
                 div {
                     div.title {
-                        h1 { bdi { (record.title()) } " " code { (record.name) } }
-                        (add_to_plan(catalog, record))
+                        h1 { bdi { (record.summary.title()) } " " code { (record.summary.name) } }
+                        (add_to_plan(catalog, &record.summary))
                     }
                     p {
-                        @if record.quarantined { (badge("error", "left out")) " " }
-                        @if let Some(reason) = &record.deprecation {
+                        @if record.summary.quarantined { (badge("error", "left out")) " " }
+                        @if let Some(reason) = &record.summary.deprecation {
                             (badge("deprecated", "deprecated")) " " bdi { (reason) } " "
                         }
-                        bdi { (record.summary) }
+                        bdi { (record.summary.summary) }
                     }
                 }
             }
-            (tabs(catalog, &record.name, Some(tab), |path| match path {
+            (tabs(catalog, &record.summary.name, Some(tab), |path| match path {
                 "apis" => record.provided_apis.len(),
                 "problems" => record.problems.len(),
                 _ => 0,
             }))
-            @if record.quarantined {
+            @if record.summary.quarantined {
                 (notice("error", html! {
                     p { "Left out of the gRPC API: " (counted(record.problems.len(), "problem")) ". "
                         a href=(self.tab("problems")) { "See the problems" } }
@@ -199,13 +200,13 @@ impl<'a> Subject<'a> {
             (body)
         };
         let title = match tab {
-            "" => format!("{} in {catalog}", record.name),
-            _ => format!("{} · {} in {catalog}", name, record.name),
+            "" => format!("{} in {catalog}", record.summary.name),
+            _ => format!("{} · {} in {catalog}", name, record.summary.name),
         };
         let mut trail = vec![
             ("Catalogs".to_owned(), "/".to_owned()),
             (catalog.to_owned(), links::catalog(catalog, "")),
-            (record.name.clone(), self.tab("")),
+            (record.summary.name.to_string(), self.tab("")),
         ];
         if !tab.is_empty() {
             trail.push((name.to_owned(), self.tab(tab)));
@@ -288,7 +289,7 @@ pub(crate) fn version_field(
 }
 
 /// A field to choose a channel with.
-pub(crate) fn channel_field(record: &PackageRecord, chosen: &str) -> Markup {
+pub(crate) fn channel_field(record: &PackageSummary<'_>, chosen: &str) -> Markup {
     let (first, rest) = record
         .channels
         .split_at(record.channels.len().min(MAX_CHOICES));

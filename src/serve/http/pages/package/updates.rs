@@ -55,7 +55,7 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
             form.fields {
                 (version_field("From", "from", &all, chosen, Some("choose")))
                 (version_field("To", "to", &all, target, Some("newest")))
-                (channel_field(record, channel))
+                (channel_field(&record.summary, channel))
                 label { "Rules "
                     select name="rules" {
                         @for (value, name) in [(Rules::V0, "OLM v0"), (Rules::V1, "OLM v1")] {
@@ -70,7 +70,7 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
                 None => (empty(html! { p { "Choose the installed version to see each step to the newest one." } })),
                 Some(start) => {
                     @let from_text = from.as_deref().unwrap_or_default();
-                    @if let Some((hint, _)) = unknown(&record.name, &all, start, from_text) {
+                    @if let Some((hint, _)) = unknown(&record.summary.name, &all, start, from_text) {
                         (notice("warning", html! { p { (sentence(&hint)) } }))
                     }
                     (planned(&subject, &plan(&all, start, target, rules), start, target, channel))
@@ -85,7 +85,7 @@ pub(crate) async fn show(request: QueryRequest) -> Response {
         let twin = links::with(
             &subject.api(if from.is_some() { "plan" } else { "updates" }),
             &[
-                ("package", record.name.as_str()),
+                ("package", &*record.summary.name),
                 ("from", from.as_deref().unwrap_or_default()),
                 ("to", target.unwrap_or_default()),
                 ("channel", channel),
@@ -123,7 +123,7 @@ fn planned(
     let last = plan.steps.last().map_or(start.name, |step| step.to);
     html! {
         @match (plan.reached, plan.steps.len(), target) {
-            _ if plan.rules == Rules::V0 && subject.record.quarantined => (notice("warning", html! {
+            _ if plan.rules == Rules::V0 && subject.record.summary.quarantined => (notice("warning", html! {
                 p { "No way under OLM v0: it does not see a package that is left out for its errors." }
             })),
             (true, 0, _) => (notice("good", html! { p { "Nothing to do: this is the newest version that the rules reach." } })),
@@ -186,7 +186,9 @@ fn via(query: &AcrossQuery) -> Vec<&str> {
 /// Fields for the catalogs that a way goes on to, if another has the package.
 fn catalogs_field(query: &AcrossQuery, subject: &Subject<'_>) -> Markup {
     let others = query.loaded().filter(|(name, snapshot)| {
-        let has = snapshot.package_answers(&subject.record.name).is_some();
+        let has = snapshot
+            .package_answers(&subject.record.summary.name)
+            .is_some();
         has && *name != subject.catalog
     });
     let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
@@ -224,7 +226,7 @@ fn over_catalogs(
     if catalogs.len() < 2 {
         return Ok(html! {});
     }
-    let name = subject.record.name.as_str();
+    let name = &*subject.record.summary.name;
     let about = (name, from, Some(channel));
     way(query, &catalogs, about, rules, |stages, reached| {
         let mut parameters = vec![("package", name), ("from", from), ("channel", channel)];
@@ -275,7 +277,7 @@ fn olm_v1(subject: &Subject<'_>, all: &[ChannelRecord<'_>], start: &Installed<'_
             ul.links {
                 @for (at, one) in next.iter().take(SUCCESSORS).enumerate() {
                     li {
-                        a href=(links::bundle(subject.catalog.as_str(), &subject.record.name, one.name)) { (one.version) }
+                        a href=(links::bundle(subject.catalog.as_str(), &subject.record.summary.name, one.name)) { (one.version) }
                         " " span.soft { (one.channels.join(", ")) }
                         @if at == 0 { " " (badge("good", "highest")) }
                         @if one.deprecation.is_some() { " " (badge("deprecated", "deprecated")) }

@@ -90,7 +90,7 @@ pub(super) fn tools(
                 a href=(svg) { "SVG" } " · "
                 a href=(view.file(subject, shown, "graph.mmd")) { "Mermaid" }
             }
-            button #png type="button" hidden data-from=(svg) data-name=(subject.record.name) { "PNG" }
+            button #png type="button" hidden data-from=(svg) data-name=(subject.record.summary.name) { "PNG" }
             span #zoom role="group" aria-label="Size" hidden {
                 button type="button" data-zoom="-1" aria-label="Smaller" { "−" }
                 button type="button" data-zoom="0" aria-label="100 %, original size" { "100 %" }

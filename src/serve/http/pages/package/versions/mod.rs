@@ -77,7 +77,7 @@ fn selection(subject: &Subject<'_>, view: &View<'_>, way: Option<&Plan<'_>>) -> 
     let twin = links::with(
         &subject.api("plan"),
         &[
-            ("package", subject.record.name.as_str()),
+            ("package", &*subject.record.summary.name),
             ("from", view.from.unwrap_or_default()),
             ("to", view.to.unwrap_or_default()),
             ("channel", first.map_or("", |step| step.channel)),

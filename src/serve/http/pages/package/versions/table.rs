@@ -72,7 +72,7 @@ fn version(
         Some(from) if from != name => view.selecting(subject, Some(from), Some(name)),
         _ => view.selecting(subject, Some(name), None),
     };
-    let page = links::bundle(subject.catalog.as_str(), &subject.record.name, name);
+    let page = links::bundle(subject.catalog.as_str(), &subject.record.summary.name, name);
     let remarks = bundle.remarks(&matrix.columns).join("; ");
     html! {
         tr.selected[selected].way[bundle.way] {

@@ -1,0 +1,10 @@
+//! Questions about one or several snapshots, and the records that answer them. Nothing
+//! here knows HTTP.
+//!
+//! - `records` declares the records of answers, besides those that are stored with a
+//!   revision ([`answers::rest::records`](crate::answers::rest::records)).
+//! - `record` has the names of their fields, `schema` their schemas.
+
+pub(crate) mod record;
+pub(crate) mod records;
+pub(crate) mod schema;

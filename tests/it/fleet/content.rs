@@ -125,6 +125,9 @@ fn a_damaged_object_reaches_no_client() {
 fn lost_objects_are_uploaded_again_under_the_same_names() {
     let Some(mut fleet) = start(1) else { return };
     let image = tag(&mut fleet.replicas[0]);
+    // It is uploaded after the publication.
+    let outlines = "SELECT count(*) FROM history WHERE outline IS NOT NULL";
+    fleet.postgres.until(outlines, "1");
     let before = fleet.objects.keys();
     fleet.objects.remove(|key| key.contains("/sha256/"));
     let mut new = fleet.another();

@@ -9,6 +9,7 @@ use super::{HOLDER, PUBLISHED, same, status_of, tag, until, until_at, until_repl
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::text_of;
 use crate::support::http::ask;
+use crate::support::image::image_of;
 
 fn entity_tag(replica: &mut Almanac, coding: &str) -> (String, String, Vec<u8>) {
     let address = replica.program.address("http");
@@ -135,6 +136,7 @@ fn what_is_served_stays_while_the_database_and_the_objects_are_away() {
     fleet.objects.behave();
     fleet.postgres.restart();
     fleet.until_all_at("a", &third);
+    assert_ne!(image_of("first").digest(), third.digest());
 }
 
 #[test]

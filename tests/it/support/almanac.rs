@@ -54,8 +54,8 @@ pub(crate) fn open_and_closed(contents: [&Catalog; 2]) -> (TempDir, Almanac) {
         config += &catalog(name, &format!("file:{}", path(name)));
     }
     fs::write(path("tokens"), "reader-secret\n").unwrap();
-    config += &format!("token_files = [{:?}]\n", path("tokens"));
-    let mut almanac = Almanac::start(&config);
+    let tokens = format!("token_files = [{:?}]\n", path("tokens"));
+    let mut almanac = Almanac::start(&(config + &tokens));
     for name in ["open", "closed"] {
         almanac.until(name, "a revision", |status| status["state"] == "serving");
     }

@@ -80,61 +80,156 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let started = Instant::now();
     bus_error::install();
+    let opened = Box::pin(open(&config)).await?;
+    let (tasks, store, read_only) = (opened.tasks.clone(), opened.store.clone(), opened.read_only);
+    let catalogs = opened.catalogs.clone();
+    // Boxed: its state is large.
+    let Served {
+        reload,
+        drain,
+        drain_time,
+    } = Box::pin(serve_all(opened, written, config, listening)).await?;
+    log_start(&catalogs, started);
+    let reloading = tokio::spawn(reload.follow(hangup, tasks.stopping.clone()));
+
+    let ended = disk::until_stopped(stop, &store, read_only).await;
+    let longest = *drain_time.borrow();
+    tracing::info!(?longest, "stopping; open connections may finish");
+    drain.send_replace(true);
+    tasks.stopping.cancel();
+    finish(longest, reloading, &tasks).await;
+    tasks.admin.cancel();
+    store.close().await;
+    tracing::info!("stopped");
+    ended
+}
+
+/// The tasks of a running almanac, and how they stop.
+#[derive(Clone)]
+struct Tasks {
+    /// Cancelled when almanac stops.
+    stopping: CancellationToken,
+    /// Cancelled at the end: probes and metrics are answered until then.
+    admin: CancellationToken,
+    /// Open connections; the shutdown waits for them.
+    connections: TaskTracker,
+    /// Followers of catalogs; the shutdown waits for them.
+    followers: TaskTracker,
+    /// Servers of ports, and what they read.
+    servers: TaskTracker,
+}
+
+/// What a start opens before anything is served.
+struct Opened {
+    metrics: PrometheusHandle,
+    access: Access,
+    credentials: Credentials,
+    ports: Listeners,
+    prepared: Prepared,
+    store: Store,
+    read_only: bool,
+    publisher: CatalogsPublisher,
+    catalogs: Catalogs,
+    tasks: Tasks,
+    cluster: ClusterReader,
+    /// The configuration with what the cluster adds.
+    complete: Config,
+    context: PassContext,
+}
+
+/// What the end of a run needs of its start.
+struct Served {
+    reload: Reload,
+    /// Ends streams.
+    drain: watch::Sender<bool>,
+    /// How long connections may take to finish.
+    drain_time: watch::Receiver<Duration>,
+}
+
+/// Opens the files, the ports, the store, the cluster and the fleet of a configuration.
+async fn open(config: &Config) -> anyhow::Result<Opened> {
     let metrics = metrics()?;
     let access = Access::default();
-    cluster::prepare(&config)?;
-    let credentials = Credentials::open(&config, &access)?;
-    let ports = Listeners::bind(&config, &credentials).await?;
-    let prepared = Prepared::first(&config).await?;
+    cluster::prepare(config)?;
+    let credentials = Credentials::open(config, &access)?;
+    let ports = Listeners::bind(config, &credentials).await?;
+    let prepared = Prepared::first(config).await?;
     serve::raise_descriptor_limit(config.connections.connections);
-    let (store, read_only) = open_store(&config).await?;
+    let (store, read_only) = open_store(config).await?;
     let (publisher, catalogs) = CatalogsPublisher::new();
     publisher.remember(store.catalogs().await.context("cannot read the store")?);
-    // Probes and metrics are answered until the end of the shutdown.
-    let (stopping, admin) = (CancellationToken::new(), CancellationToken::new());
-    let (connections, followers) = (TaskTracker::new(), TaskTracker::new());
-    let connecting = ClusterReader::connect(&config, &catalogs, &followers, &stopping);
+    let tasks = Tasks {
+        stopping: CancellationToken::new(),
+        admin: CancellationToken::new(),
+        connections: TaskTracker::new(),
+        followers: TaskTracker::new(),
+        servers: TaskTracker::new(),
+    };
+    let connecting = ClusterReader::connect(config, &catalogs, &tasks.followers, &tasks.stopping);
     let cluster = Box::pin(connecting).await?;
-    let complete = cluster.complete(&config);
+    let complete = cluster.complete(config);
     let mut context = pass_context(&complete, &store, &catalogs)?;
-    context.coordinator = fleet::join(&config, &store, &context.retry_now).await?;
+    context.coordinator = fleet::join(config, &store, &context.retry_now).await?;
+    Ok(Opened {
+        metrics,
+        access,
+        credentials,
+        ports,
+        prepared,
+        store,
+        read_only,
+        publisher,
+        catalogs,
+        tasks,
+        cluster,
+        complete,
+        context,
+    })
+}
+
+/// Follows the catalogs, and serves all ports.
+async fn serve_all(
+    opened: Opened,
+    written: Written,
+    config: Config,
+    listening: impl FnOnce(SocketAddr, bool),
+) -> anyhow::Result<Served> {
+    let Opened {
+        credentials,
+        ports,
+        store,
+        catalogs,
+        tasks,
+        cluster,
+        complete,
+        context,
+        ..
+    } = opened;
     let replica = context.coordinator.replica().cloned();
     let images = images(replica.as_ref());
-
     let (drain, draining) = watch::channel(false);
     let limits = limits(&config);
+    let access = opened.access;
     let registry = grpc::Service::new(catalogs.clone(), access.clone(), limits.clone(), draining)
         .context("cannot set up gRPC reflection")?;
     ports.log();
     listening(ports.http.address, ports.http.tls.is_some());
     let shared = Shared {
-        publisher,
+        publisher: opened.publisher,
         images: images.clone(),
         offline: config.offline,
-        read_only,
+        read_only: opened.read_only,
         access: access.clone(),
         registry: registry.clone(),
         tls: credentials.grpc,
-        connections: connections.clone(),
-        followers: followers.clone(),
-        stopping: stopping.clone(),
+        connections: tasks.connections.clone(),
+        followers: tasks.followers.clone(),
+        stopping: tasks.stopping.clone(),
     };
     let (retry_now, webhooks) = (context.retry_now.clone(), context.webhooks.clone());
     let mut manager = CatalogManager::new(shared, context, complete.registries.clone());
-    // Boxed: its state is large.
-    Box::pin(start_catalogs(&mut manager, &config, &complete, prepared)).await?;
+    start_catalogs(&mut manager, &config, &complete, opened.prepared).await?;
 
-    let servers = TaskTracker::new();
-    let unknown_names = registry.unknown_names();
-    servers.spawn(registry.serve(ports.grpc, stopping.clone(), connections.clone()));
-    let pulling = oci::router(images, credentials.authorizer, ports.http.tls.is_some());
-    let api = http_service(&config, catalogs.clone(), access, &cluster, pulling);
-    let port = ports.http;
-    servers.spawn(port.serve(api, limits.clone(), stopping.clone(), connections.clone()));
-    serve_webhook(ports.webhook, &limits, &servers, &connections, &stopping);
-    follow_files(credentials.users, &servers, &stopping);
-    follow_files(credentials.token_keys, &servers, &stopping);
-    follow_files(credentials.certificates, &servers, &stopping);
     let file = written.file().map(|path| path.display().to_string());
     let (status, configuration) = watch::channel(Configuration::read(file));
     let reported = serve::admin::Reported {
@@ -143,42 +238,71 @@ pub async fn run(
         cluster: cluster.problems(),
         fleet: replica.as_ref().map(Replica::status),
         webhooks,
-        unknown_names,
+        unknown_names: registry.unknown_names(),
         unwritable: store.unwritable(),
-        metrics,
+        metrics: opened.metrics,
     };
-    let routes = serve::admin::router(reported, config.pages.url.as_deref());
-    admin::serve(ports.admin, routes, limits.clone(), admin.clone())?;
+    let pulling = oci::router(images, credentials.authorizer, ports.http.tls.is_some());
+    let api = http_service(&config, catalogs.clone(), access, &cluster, pulling);
+    let admin = serve::admin::router(reported, config.pages.url.as_deref());
+    serve_ports(ports, registry, api, admin, &limits, &tasks)?;
+    follow_files(credentials.users, &tasks);
+    follow_files(credentials.token_keys, &tasks);
+    follow_files(credentials.certificates, &tasks);
     let beating = replica.as_ref();
     start_upkeep(
-        &store, &catalogs, read_only, beating, &retry_now, &followers, &stopping,
+        &store,
+        &catalogs,
+        opened.read_only,
+        beating,
+        &retry_now,
+        &tasks,
     );
-    log_start(&catalogs, started);
     let (longest, drain_time) = watch::channel(config.drain);
-    let reload = Reload {
-        files: reload::files(&written, &config),
-        written,
-        loaded: config.clone(),
-        first: config,
-        cluster,
-        manager,
-        status,
-        drain: longest,
-        retry_now,
-        replica,
-    };
-    let reloading = tokio::spawn(reload.follow(hangup, stopping.clone()));
+    Ok(Served {
+        reload: Reload {
+            files: reload::files(&written, &config),
+            written,
+            loaded: config.clone(),
+            first: config,
+            cluster,
+            manager,
+            status,
+            drain: longest,
+            retry_now,
+            replica,
+        },
+        drain,
+        drain_time,
+    })
+}
 
-    let ended = disk::until_stopped(stop, &store, read_only).await;
-    let longest = *drain_time.borrow();
-    tracing::info!(?longest, "stopping; open connections may finish");
-    drain.send_replace(true);
-    stopping.cancel();
-    finish(longest, reloading, &followers, &connections).await;
-    admin.cancel();
-    store.close().await;
-    tracing::info!("stopped");
-    ended
+/// Serves gRPC, HTTP, the webhook of the cluster and the admin port.
+fn serve_ports(
+    ports: Listeners,
+    registry: grpc::Service,
+    api: http::Service,
+    admin: Router,
+    limits: &serve::Limits,
+    tasks: &Tasks,
+) -> anyhow::Result<()> {
+    let (stopping, connections) = (&tasks.stopping, &tasks.connections);
+    let serving = registry.serve(ports.grpc, stopping.clone(), connections.clone());
+    tasks.servers.spawn(serving);
+    let serving = (ports.http).serve(api, limits.clone(), stopping.clone(), connections.clone());
+    tasks.servers.spawn(serving);
+    // It checks objects of the cluster.
+    if let Some(webhook) = ports.webhook {
+        let routes = serve::admission::routes();
+        let serving = webhook.serve(
+            routes,
+            limits.clone(),
+            stopping.clone(),
+            connections.clone(),
+        );
+        tasks.servers.spawn(serving);
+    }
+    admin::serve(ports.admin, admin, limits.clone(), tasks.admin.clone())
 }
 
 /// The images that clients can pull. A replica reads those that only others have from the bucket.
@@ -234,9 +358,13 @@ fn start_upkeep(
     read_only: bool,
     replica: Option<&Replica>,
     retry_now: &watch::Sender<()>,
-    followers: &TaskTracker,
-    stopping: &CancellationToken,
+    tasks: &Tasks,
 ) {
+    let Tasks {
+        followers,
+        stopping,
+        ..
+    } = tasks;
     if let Some(replica) = replica {
         start_replica(replica, followers, stopping);
     }
@@ -266,38 +394,23 @@ fn start_replica(replica: &Replica, followers: &TaskTracker, stopping: &Cancella
     }
 }
 
-/// Serves the webhook that checks objects of the cluster, if there is one.
-fn serve_webhook(
-    webhook: Option<serve::Listener>,
-    limits: &serve::Limits,
-    servers: &TaskTracker,
-    connections: &TaskTracker,
-    stopping: &CancellationToken,
-) {
-    if let Some(webhook) = webhook {
-        let (routes, stopping) = (serve::admission::routes(), stopping.clone());
-        servers.spawn(webhook.serve(routes, limits.clone(), stopping, connections.clone()));
-    }
-}
-
 /// Follows files with credentials.
 fn follow_files<T: Send + Sync + 'static>(
     files: impl IntoIterator<Item = Followed<T>>,
-    servers: &TaskTracker,
-    stopping: &CancellationToken,
+    tasks: &Tasks,
 ) {
     for files in files {
-        servers.spawn(files.follow(stopping.clone()));
+        (tasks.servers).spawn(files.follow(tasks.stopping.clone()));
     }
 }
 
 /// Waits until the followers and the connections have finished, at most so long.
-async fn finish<T>(
-    longest: Duration,
-    reloading: JoinHandle<T>,
-    followers: &TaskTracker,
-    connections: &TaskTracker,
-) {
+async fn finish<T>(longest: Duration, reloading: JoinHandle<T>, tasks: &Tasks) {
+    let Tasks {
+        connections,
+        followers,
+        ..
+    } = tasks;
     connections.close();
     followers.close();
     let finished = tokio::time::timeout(longest, async {

@@ -79,6 +79,13 @@ struct Queue {
     almanac: Subject,
 }
 
+/// The name of an object, with its namespace.
+#[derive(Clone, Copy)]
+pub(super) struct ObjectName<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
 impl Events {
     /// Takes none.
     pub(super) fn none() -> Self {
@@ -88,7 +95,7 @@ impl Events {
     /// Writes them until `stop`. Those about almanac are about this Lease.
     pub(super) fn start(
         client: Client,
-        (namespace, lease): (&str, &str),
+        lease: ObjectName<'_>,
         pod: &str,
         tasks: &TaskTracker,
         stop: &CancellationToken,
@@ -105,8 +112,8 @@ impl Events {
             stop.run_until_cancelled(recorder.run(waiting)).await;
         });
         let almanac = Subject {
-            namespace: Some(namespace.to_owned()),
-            name: lease.to_owned(),
+            namespace: Some(lease.namespace.to_owned()),
+            name: lease.name.to_owned(),
             ..Subject::new(LEASES)
         };
         Self(Some(Queue { sender, almanac }))

@@ -107,7 +107,10 @@ impl Cluster {
         let namespace = settings.namespace.as_deref();
         let namespace = namespace.unwrap_or(client.default_namespace()).to_owned();
         let events = if owns {
-            let lease = (&*namespace, own::LEASE);
+            let lease = events::ObjectName {
+                namespace: &namespace,
+                name: own::LEASE,
+            };
             Events::start(client.clone(), lease, &settings.pod, tasks, stop)
         } else {
             // Nothing is written beside catalogd.
@@ -127,14 +130,8 @@ impl Cluster {
         let folders = Folders::new(data_dir.join(stored::FOLDER));
         let files = files::start(settings, &folders, &watched, tasks, stop).await;
         if settings.tls_profile {
-            let mut servers = watched(resources::API_SERVERS, None);
-            servers.name = Some("cluster".to_owned());
-            let servers = servers.start(tasks, stop);
-            let (file, stop) = (tls_rules_file(data_dir), stop.clone());
-            tasks.spawn(async move {
-                let keeping = tls_profile::keep(servers, file);
-                stop.run_until_cancelled(keeping).await;
-            });
+            let servers = watched(resources::API_SERVERS, None);
+            follow_tls_profile(servers, data_dir, tasks, stop);
         }
         let (found, discovered) = watch::channel(Arc::from([]));
         let mut announcements: Option<Arc<dyn Announcements>> = None;
@@ -166,10 +163,7 @@ impl Cluster {
                 written: Vec::new(),
             };
             is_known = following.restore().await;
-            let stop = stop.clone();
-            tasks.spawn(async move {
-                stop.run_until_cancelled(following.run()).await;
-            });
+            spawn_until(stop, tasks, following.run());
             announcements = Some(announcer);
         }
         Ok(Self {
@@ -180,4 +174,29 @@ impl Cluster {
             health,
         })
     }
+}
+
+/// Writes the rules of TLS of the cluster into a file, and follows them.
+fn follow_tls_profile(
+    mut servers: Watched,
+    data_dir: &Path,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+) {
+    servers.name = Some("cluster".to_owned());
+    let servers = servers.start(tasks, stop);
+    let keeping = tls_profile::keep(servers, tls_rules_file(data_dir));
+    spawn_until(stop, tasks, keeping);
+}
+
+/// Spawns work that ends when almanac stops.
+fn spawn_until(
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+    work: impl Future<Output = ()> + Send + 'static,
+) {
+    let stop = stop.clone();
+    tasks.spawn(async move {
+        stop.run_until_cancelled(work).await;
+    });
 }

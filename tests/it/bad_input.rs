@@ -208,8 +208,7 @@ fn a_data_folder_that_is_in_use_is_left_alone() {
 
     let data = first.program.data().to_owned();
     let second = serve().data(&data).argument("file:a").run();
-    let lock = data.join("lock");
-    let parts = ["another almanac", lock.to_str().unwrap(), "--data-dir"];
+    let parts = ["another almanac", data.to_str().unwrap(), "--data-dir"];
     refused(&second, 1, &parts);
     assert_eq!(first.revisions(), revisions);
     assert_eq!(first.packages("a").unwrap(), ["etcd"]);

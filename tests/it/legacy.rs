@@ -220,7 +220,7 @@ fn a_database_that_is_none_of_a_catalog_is_refused() {
         ("CREATE TABLE other (a);".to_owned(), "no table"),
         (
             format!("{TABLES} DROP TABLE package; {endless}"),
-            "no plain table",
+            "not a plain table",
         ),
         (format!("{TABLES} {computed}"), "computed"),
         (

@@ -151,7 +151,7 @@ fn a_signature_that_does_not_fit_is_refused_with_the_reason() {
         ),
         (
             Box::new(|_: &Setup| signer.sign_bytes(b"{}".to_vec())),
-            "no simple signing document",
+            "not a simple signing document",
         ),
         (
             Box::new(|setup: &Setup| {

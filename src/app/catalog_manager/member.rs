@@ -106,7 +106,8 @@ impl Member {
             shared,
             context,
             followed,
-            (publisher.clone(), self.image_publisher.clone()),
+            publisher.clone(),
+            self.image_publisher.clone(),
         );
         let mut work = vec![tasks.scrub()];
         work.extend(tasks.receive());

@@ -73,15 +73,17 @@ impl CatalogManager {
         self.apply(config, prepared, None, &config.unpack).await;
     }
 
-    async fn apply(
+    /// Changes what all passes share. Returns whether that has other registries, limits or
+    /// another key than before.
+    fn change_context(
         &mut self,
         config: &Config,
-        mut prepared: Prepared,
+        prepared: &mut Prepared,
         registries: Option<Registries>,
         limits: &unpack::Limits,
-    ) {
+    ) -> bool {
         let id = |key: Option<&Arc<SigningKey>>| key.map(|key| key.public_key_digest());
-        let context_changed = registries.is_some()
+        let has_changed = registries.is_some()
             || self.context.limits != *limits
             || id(self.context.signing_key.as_ref()) != id(prepared.signing_key.as_ref());
         self.context.signing_key = prepared.signing_key.take();
@@ -97,7 +99,17 @@ impl CatalogManager {
         let receivers = std::mem::take(&mut prepared.receivers);
         let (tasks, stopping) = (&self.shared.followers, &self.shared.stopping);
         self.context.webhooks.set(receivers, tasks, stopping);
+        has_changed
+    }
 
+    async fn apply(
+        &mut self,
+        config: &Config,
+        mut prepared: Prepared,
+        registries: Option<Registries>,
+        limits: &unpack::Limits,
+    ) {
+        let context_changed = self.change_context(config, &mut prepared, registries, limits);
         log_warnings(config);
         let mut old = std::mem::take(&mut self.members);
         let mut new = Vec::with_capacity(config.catalogs.len());

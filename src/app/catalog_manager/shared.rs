@@ -42,7 +42,8 @@ impl Shared {
     pub(super) fn spawn_tracked<F>(
         &self,
         task: &'static str,
-        (catalog, replica): (CatalogName, Option<Replica>),
+        catalog: CatalogName,
+        replica: Option<Replica>,
         mut work: impl FnMut(CancellationToken) -> F + Send + 'static,
     ) -> Task
     where

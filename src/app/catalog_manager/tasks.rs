@@ -26,7 +26,8 @@ impl<'a> Tasks<'a> {
         shared: &'a Shared,
         context: &PassContext,
         followed: Followed,
-        (publisher, images): (Publisher, ImagePublisher),
+        publisher: Publisher,
+        images: ImagePublisher,
     ) -> Self {
         let identity = ingest::track_identity(&followed);
         let track = context.coordinator.open(&followed.name, &identity);
@@ -105,8 +106,8 @@ impl<'a> Tasks<'a> {
     {
         let parts = self.parts.clone();
         let replica = parts.context.coordinator.replica().cloned();
-        let place = (parts.followed.name.clone(), replica);
+        let catalog = parts.followed.name.clone();
         let start = move |stop| work(parts.clone(), stop);
-        self.shared.spawn_tracked(task, place, start)
+        self.shared.spawn_tracked(task, catalog, replica, start)
     }
 }

@@ -61,6 +61,70 @@ pub(super) struct Gathered {
     pub(super) missing: Vec<CatalogName>,
 }
 
+/// The stored catalogs that an archive gets, and which it does not.
+struct ChosenCatalogs {
+    wanted: Vec<CatalogName>,
+    /// Stored, and not configured.
+    others: Vec<CatalogName>,
+    /// Configured, and not stored.
+    missing: Vec<CatalogName>,
+}
+
+impl ChosenCatalogs {
+    /// The named ones of the stored catalogs, else the configured ones, else all.
+    fn new(export: &Export, known: Vec<CatalogName>) -> Result<Self, ArchiveError> {
+        let (mut others, mut missing) = (Vec::new(), Vec::new());
+        let wanted: Vec<CatalogName> = if !export.catalogs.is_empty() {
+            let wanted = known.iter().filter(|name| export.catalogs.contains(name));
+            wanted.cloned().collect()
+        } else if export.configured.is_empty() {
+            known
+        } else {
+            let is_configured = |name: &CatalogName| export.configured.contains(name);
+            let (wanted, rest): (Vec<_>, Vec<_>) = known.into_iter().partition(is_configured);
+            let configured = export.configured.iter();
+            missing.extend(configured.filter(|name| !wanted.contains(name)).cloned());
+            others = rest;
+            wanted
+        };
+        if wanted.is_empty() && !others.is_empty() {
+            return Err(ArchiveError::NoneConfigured {
+                known: joined(&others),
+            });
+        }
+        Ok(Self {
+            wanted,
+            others,
+            missing,
+        })
+    }
+}
+
+/// Opens the blobs of revisions that the other side does not hold.
+fn open_blobs(
+    store: &Store,
+    catalogs: &mut [CarriedRevision],
+    held: &BTreeSet<Digest>,
+) -> Result<OpenBlobs, ArchiveError> {
+    let mut open = OpenBlobs::new();
+    for carried in catalogs {
+        for part in carried.image.parts() {
+            if held.contains(&part.digest) || open.contains_key(&part.digest) {
+                continue;
+            }
+            let missing = || ArchiveError::StoredBlob {
+                digest: part.digest,
+                catalog: carried.catalog.clone(),
+            };
+            let path = store.contents().blob(&part.digest).ok_or_else(missing)?;
+            let file = File::open(path).map_err(|_| missing())?;
+            open.insert(part.digest, (file, part, carried.catalog.clone()));
+        }
+        open_outlines(store, carried, &mut open);
+    }
+    Ok(open)
+}
+
 /// Chooses the revisions, and opens their blobs. `there` has what the other side
 /// holds of each catalog.
 pub(super) async fn gather(
@@ -78,28 +142,11 @@ pub(super) async fn gather(
     if let Some(Since::Revision(since)) = &export.since {
         check_revision(store, &known, *since).await?;
     }
-    let (mut others, mut missing) = (Vec::new(), Vec::new());
-    let wanted: Vec<CatalogName> = if !export.catalogs.is_empty() {
-        let wanted = known.iter().filter(|name| export.catalogs.contains(name));
-        wanted.cloned().collect()
-    } else if export.configured.is_empty() {
-        known
-    } else {
-        let of_config = |name: &CatalogName| export.configured.contains(name);
-        let (wanted, rest): (Vec<_>, Vec<_>) = known.into_iter().partition(of_config);
-        let gone = export
-            .configured
-            .iter()
-            .filter(|name| !wanted.contains(name));
-        missing.extend(gone.cloned());
-        others = rest;
-        wanted
-    };
-    if wanted.is_empty() && !others.is_empty() {
-        return Err(ArchiveError::NoneConfigured {
-            known: joined(&others),
-        });
-    }
+    let ChosenCatalogs {
+        wanted,
+        others,
+        missing,
+    } = ChosenCatalogs::new(export, known)?;
     let mut catalogs = Vec::new();
     for name in wanted {
         let Some(revision) = store.current(&name).await? else {
@@ -140,22 +187,7 @@ pub(super) async fn gather(
     }
     let held = there.values().flat_map(|catalog| &catalog.blobs);
     let held: BTreeSet<Digest> = held.copied().collect();
-    let mut open = OpenBlobs::new();
-    for carried in &mut catalogs {
-        for part in carried.image.parts() {
-            if held.contains(&part.digest) || open.contains_key(&part.digest) {
-                continue;
-            }
-            let missing = || ArchiveError::StoredBlob {
-                digest: part.digest,
-                catalog: carried.catalog.clone(),
-            };
-            let path = store.contents().blob(&part.digest).ok_or_else(missing)?;
-            let file = File::open(path).map_err(|_| missing())?;
-            open.insert(part.digest, (file, part, carried.catalog.clone()));
-        }
-        open_outlines(store, carried, &mut open);
-    }
+    let open = open_blobs(store, &mut catalogs, &held)?;
     let mut left_out = there;
     left_out.retain(|name, _| catalogs.iter().all(|carried| carried.catalog != *name));
     Ok(Gathered {

@@ -27,7 +27,7 @@ use crate::store::{
 };
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;
-use ::images::{ImageConfig, Manifest, Platform};
+use ::images::{ImageConfig, ImageManifest, Manifest, Platform};
 
 /// A catalog of an imported archive.
 #[derive(Clone, Debug)]
@@ -364,27 +364,27 @@ fn size(image: &Image) -> u64 {
     image.parts().map(|part| part.size).sum()
 }
 
-/// Reads a catalog whose blobs are in the store, and verifies that it is the one
-/// that was exported. `unpacked` is called once its files are unpacked.
-fn read(
-    store: &Store,
-    carried: &CarriedRevision,
-    limits: &Limits,
-    unpacked: impl FnOnce() -> Result<(), ArchiveError>,
-) -> Result<(Finished, (Counts, Vec<SearchRow>)), ArchiveError> {
-    let refused = |problem: String| ArchiveError::Catalog {
+fn refused(carried: &CarriedRevision, problem: String) -> ArchiveError {
+    ArchiveError::Catalog {
         catalog: carried.catalog.clone(),
         problem,
-    };
-    let failed = |source: PassError| ArchiveError::Pass {
-        catalog: carried.catalog.clone(),
-        source: Box::new(source),
-    };
-    let document = |digest: &Digest| {
-        let path = store.contents().blob(digest);
-        let bytes = path.and_then(|path| std::fs::read(path).ok());
-        bytes.ok_or_else(|| refused(format!("{digest} cannot be read")))
-    };
+    }
+}
+
+/// A document of the image of a revision.
+fn document(
+    store: &Store,
+    carried: &CarriedRevision,
+    digest: &Digest,
+) -> Result<Vec<u8>, ArchiveError> {
+    let path = store.contents().blob(digest);
+    let bytes = path.and_then(|path| std::fs::read(path).ok());
+    bytes.ok_or_else(|| refused(carried, format!("{digest} cannot be read")))
+}
+
+/// The image of a revision, of a list that of the revision's platform.
+fn image(store: &Store, carried: &CarriedRevision) -> Result<ImageManifest, ArchiveError> {
+    let refused = |problem: String| refused(carried, problem);
     let top = match carried.image.kind {
         ImageKind::Full => carried.digest,
         ImageKind::Slim => {
@@ -395,25 +395,40 @@ fn read(
         }
     };
     let parse = |digest: &Digest| {
-        let bytes = document(digest)?;
+        let bytes = document(store, carried, digest)?;
         Manifest::parse(&bytes, None).map_err(|error| refused(format!("{digest}: {error}")))
     };
-    let image = match parse(&top)? {
-        Manifest::Image(image) => image,
-        Manifest::Index(index) => {
-            let variant = carried.source.variant.as_deref();
-            let platform: Option<Platform> = variant.and_then(|text| text.parse().ok());
-            let chosen = index
-                // An older export has no platform: then it was the default.
-                .select(&platform.unwrap_or_default())
-                .map_err(|error| refused(error.to_string()))?;
-            match parse(&chosen.digest)? {
-                Manifest::Image(image) => image,
-                Manifest::Index(_) => return Err(refused("an index lies in an index".into())),
-            }
-        }
+    let index = match parse(&top)? {
+        Manifest::Image(image) => return Ok(image),
+        Manifest::Index(index) => index,
     };
-    let config = ImageConfig::parse(&document(&image.config.digest)?)
+    let variant = carried.source.variant.as_deref();
+    let platform: Option<Platform> = variant.and_then(|text| text.parse().ok());
+    let chosen = index
+        // An older export has no platform: then it was the default.
+        .select(&platform.unwrap_or_default())
+        .map_err(|error| refused(error.to_string()))?;
+    match parse(&chosen.digest)? {
+        Manifest::Image(image) => Ok(image),
+        Manifest::Index(_) => Err(refused("an index lies in an index".into())),
+    }
+}
+
+/// Reads a catalog whose blobs are in the store, and verifies that it is the one
+/// that was exported. `unpacked` is called once its files are unpacked.
+fn read(
+    store: &Store,
+    carried: &CarriedRevision,
+    limits: &Limits,
+    unpacked: impl FnOnce() -> Result<(), ArchiveError>,
+) -> Result<(Finished, (Counts, Vec<SearchRow>)), ArchiveError> {
+    let refused = |problem: String| refused(carried, problem);
+    let failed = |source: PassError| ArchiveError::Pass {
+        catalog: carried.catalog.clone(),
+        source: Box::new(source),
+    };
+    let image = image(store, carried)?;
+    let config = ImageConfig::parse(&document(store, carried, &image.config.digest)?)
         .map_err(|error| refused(error.to_string()))?;
     let folder = catalog_path(&config)
         .ok_or_else(|| refused("its image does not say where the catalog lies".into()))?;

@@ -67,18 +67,10 @@ pub(super) fn scan(
         let name = name_of(&entry);
         let size = entry.size();
         let Some(known) = &marker else {
-            match name.as_str() {
-                LAYOUT if is_file => {
-                    let text = small(&mut entry, path)?;
-                    if text != LAYOUT_TEXT.as_bytes() {
-                        return Err(foreign(path));
-                    }
-                }
-                MARKER if is_file => {
-                    marker = Some(read_marker(&small(&mut entry, path)?, path)?);
-                }
-                _ => return Err(foreign(path)),
+            if !is_file {
+                return Err(foreign(path));
             }
+            marker = read_beginning(&name, &mut entry, path)?;
             continue;
         };
         if name == INDEX {
@@ -109,15 +101,7 @@ pub(super) fn scan(
             return Err(damaged(path, digest, actual));
         }
         if wanted {
-            let parsed = serde_json::from_slice(&kept);
-            let parsed: Metadata =
-                parsed.map_err(|error| no_archive(path, format!("its metadata: {error}")))?;
-            check(&parsed).map_err(|problem| no_archive(path, problem))?;
-            let index = document::image_index(&index(&parsed));
-            if !index.is_ok_and(|index| listed.as_ref() == Some(&index)) {
-                return Err(no_archive(path, format!("{INDEX} is damaged")));
-            }
-            metadata = Some(parsed);
+            metadata = Some(parse_metadata(&kept, listed.as_ref(), path)?);
             if depth == Depth::Metadata {
                 break;
             }
@@ -127,6 +111,36 @@ pub(super) fn scan(
     }
     let metadata = metadata.ok_or_else(|| no_archive(path, "it has no metadata".into()))?;
     Ok(Scanned { metadata, blobs })
+}
+
+/// Reads a file before the blobs: the mark of a layout, or the marker of an archive.
+fn read_beginning(
+    name: &str,
+    entry: &mut impl Read,
+    path: &Path,
+) -> Result<Option<Marker>, ArchiveError> {
+    match name {
+        LAYOUT if small(entry, path)? == LAYOUT_TEXT.as_bytes() => Ok(None),
+        MARKER => read_marker(&small(entry, path)?, path).map(Some),
+        _ => Err(foreign(path)),
+    }
+}
+
+/// Parses the metadata, and compares the index of the layout with them.
+fn parse_metadata(
+    bytes: &[u8],
+    listed: Option<&Vec<u8>>,
+    path: &Path,
+) -> Result<Metadata, ArchiveError> {
+    let parsed = serde_json::from_slice(bytes);
+    let parsed: Metadata =
+        parsed.map_err(|error| no_archive(path, format!("its metadata: {error}")))?;
+    check(&parsed).map_err(|problem| no_archive(path, problem))?;
+    let index = document::image_index(&index(&parsed));
+    if !index.is_ok_and(|index| listed == Some(&index)) {
+        return Err(no_archive(path, format!("{INDEX} is damaged")));
+    }
+    Ok(parsed)
 }
 
 fn read_marker(bytes: &[u8], path: &Path) -> Result<Marker, ArchiveError> {

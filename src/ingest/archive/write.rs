@@ -8,7 +8,7 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 
 use crate::ingest::archive::error::ArchiveError;
-use crate::ingest::archive::gather::{Export, Gathered};
+use crate::ingest::archive::gather::{Export, Gathered, OpenBlobs};
 use crate::ingest::archive::metadata::{BLOBS, FORMAT, INDEX, LAYOUT, MARKER, Marker, index};
 use crate::ingest::archive::progress::Progress;
 use crate::name::CatalogName;
@@ -87,30 +87,8 @@ pub(super) fn write(
     put(&mut archive, INDEX, &index).map_err(failed)?;
     let name = format!("{BLOBS}{}", digest.hex());
     put(&mut archive, &name, &document).map_err(failed)?;
-    let total: u64 = open.values().map(|(_, part, _)| part.size).sum();
-    let mut done = 0;
     let blobs = open.len();
-    for (digest, (file, part, catalog)) in open {
-        let mut reader = Checked {
-            inner: file,
-            hasher: Hasher::default(),
-            progress,
-            done: &mut done,
-            total,
-            stopped: false,
-        };
-        let mut header = header(part.size);
-        let name = format!("{BLOBS}{}", digest.hex());
-        let appended = archive.append_data(&mut header, name, &mut reader);
-        if reader.stopped {
-            return Err(ArchiveError::Stopped);
-        }
-        appended.map_err(failed)?;
-        // A damaged blob is reported here, not on the other side only.
-        if reader.hasher.size() != part.size || reader.hasher.finish() != digest {
-            return Err(ArchiveError::StoredBlob { digest, catalog });
-        }
-    }
+    let total = put_blobs(&mut archive, open, path, progress)?;
     let mut output = archive.into_inner().map_err(failed)?;
     output.flush().map_err(failed)?;
     let file = output
@@ -134,6 +112,39 @@ pub(super) fn write(
         held: gathered.held,
         bytes,
     })
+}
+
+/// Appends blobs, and compares each with its digest. Returns the size of all.
+fn put_blobs<W: io::Write>(
+    archive: &mut tar::Builder<W>,
+    open: OpenBlobs,
+    path: &Path,
+    progress: &Progress,
+) -> Result<u64, ArchiveError> {
+    let total: u64 = open.values().map(|(_, part, _)| part.size).sum();
+    let mut done = 0;
+    for (digest, (file, part, catalog)) in open {
+        let mut reader = Checked {
+            inner: file,
+            hasher: Hasher::default(),
+            progress,
+            done: &mut done,
+            total,
+            stopped: false,
+        };
+        let mut header = header(part.size);
+        let name = format!("{BLOBS}{}", digest.hex());
+        let appended = archive.append_data(&mut header, name, &mut reader);
+        if reader.stopped {
+            return Err(ArchiveError::Stopped);
+        }
+        appended.map_err(DiskError::at("write", path))?;
+        // A damaged blob is reported here, not on the other side only.
+        if reader.hasher.size() != part.size || reader.hasher.finish() != digest {
+            return Err(ArchiveError::StoredBlob { digest, catalog });
+        }
+    }
+    Ok(total)
 }
 
 fn put<W: io::Write>(archive: &mut tar::Builder<W>, name: &str, bytes: &[u8]) -> io::Result<()> {

@@ -84,16 +84,7 @@ pub async fn keep_image(
                     Err(error) => {
                         failures += 1;
                         wait = Some(retry(failures, followed.poll, error.retry_after()));
-                        counter!(
-                            "almanac_image_failures_total",
-                            "catalog" => followed.name.to_string(), "reason" => error.reason()
-                        )
-                        .increment(1);
-                        tracing::error!(
-                            catalog = %followed.name,
-                            reason = error.reason(),
-                            "cannot make the image, the previous one stays: {error}"
-                        );
+                        report_failure(&followed, &error);
                         note(&catalog, &publisher, Some(error.to_string()));
                     }
                 }
@@ -111,6 +102,20 @@ pub async fn keep_image(
         }
     };
     keeping.instrument(span).await;
+}
+
+/// Counts and logs an image that cannot be made.
+fn report_failure(followed: &Followed, error: &PassError) {
+    counter!(
+        "almanac_image_failures_total",
+        "catalog" => followed.name.to_string(), "reason" => error.reason()
+    )
+    .increment(1);
+    tracing::error!(
+        catalog = %followed.name,
+        reason = error.reason(),
+        "cannot make the image, the previous one stays: {error}"
+    );
 }
 
 /// Notes why the image cannot be made, if it cannot, and what the served one lacks.
@@ -223,14 +228,7 @@ async fn keep(
     if shown.is_some_and(|image| image.revision == id && image.record == record) {
         return Ok(true);
     }
-    if !record.left_out.is_empty() {
-        let digests: Vec<String> = record.left_out.iter().map(ToString::to_string).collect();
-        tracing::warn!(
-            catalog = %followed.name,
-            digests = digests.join(", "),
-            "the source does not have these attestations or signatures of the image; the mirror leaves them out"
-        );
-    }
+    warn_of_left_out(followed, &record);
     let store = &context.store;
     if !matches!(permit, Permit::Alone) {
         // All replicas get it, this one too.
@@ -262,6 +260,19 @@ async fn keep(
     publisher.publish(image);
     histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
     Ok(true)
+}
+
+/// Warns of what a mirror of an image lacks.
+fn warn_of_left_out(followed: &Followed, record: &store::Image) {
+    if !record.left_out.is_empty() {
+        let digests: Vec<String> = record.left_out.iter().map(ToString::to_string).collect();
+        tracing::warn!(
+            catalog = %followed.name,
+            digests = digests.join(", "),
+            "the source does not have these attestations or signatures of the image; the mirror \
+             leaves them out"
+        );
+    }
 }
 
 /// Gives up an image whose revision was replaced: the next one gets its own.

@@ -19,7 +19,7 @@ use crate::ingest::pass::events::{self, PassEvents};
 use crate::ingest::pass::failures::{Failure, Failures};
 use crate::ingest::pass::history;
 use crate::ingest::pass::problem_log::ProblemLog;
-use crate::ingest::pass::run_once;
+use crate::ingest::pass::{FollowedCatalog, run_once};
 use crate::ingest::read::read_files::ReadFiles;
 use crate::ingest::retry::{LAST_RETRY, jitter, retry, retry_soon, sleep};
 use crate::ingest::source::Source;
@@ -132,9 +132,12 @@ pub async fn follow(
     let mut retry_now = context.retry_now.subscribe();
     begin_passes(&followed.name);
     let following = async {
-        let mut failures = Failures::default();
-        let (mut problem_log, mut events) = (ProblemLog::default(), PassEvents::default());
-        let (mut read_files, mut last) = (Arc::default(), None::<Permit>);
+        let mut follower = Follower::new(FollowedCatalog {
+            context: &context,
+            followed: &followed,
+            publisher: &publisher,
+            track: &track,
+        });
         let mut watch = watched(&context, &followed).await;
         let mut changed = async || match &mut watch {
             Some(watch) => watch.changed().await,
@@ -145,58 +148,17 @@ pub async fn follow(
                 permit = track.permit() => permit,
                 () = stop.cancelled() => break,
             };
-            // Another replica may have reported the passes between.
-            if last.is_some_and(|last| !last.is_same(&permit)) {
-                events = PassEvents::default();
-            }
-            last = Some(permit.clone());
             publications.mark_unchanged();
             retry_now.mark_unchanged();
-            let served = publisher.snapshot();
-            let is_fixed = followed.source.is_fixed();
-            let is_done = is_fixed
-                && served.is_some_and(|served| {
-                    let revision = served.revision();
-                    followed.is_source_of(revision) && track.has(revision)
-                });
-            let result = if is_done {
-                publisher.update(|status| {
-                    status.set_resolved(Instant::now());
-                    // The pass that published it may have been stopped before it said so.
-                    status.first_attempt_done = true;
-                });
-                Ok(())
-            } else {
-                set_due(&followed.name, Some(SystemTime::now()));
-                let Some(_work) = permit.begin() else {
-                    continue;
-                };
-                // A dropped pass leaves nothing behind.
-                let result = tokio::select! {
-                    result = pass(
-                        &context, &followed, &publisher, (&track, &permit), &mut problem_log,
-                        &mut events, &mut read_files,
-                    ) => Some(result),
-                    () = permit.revoked() => None,
-                    () = stop.cancelled() => break,
-                };
-                let Some(result) = result else {
-                    failures.leave(&followed, &publisher);
-                    tracing::info!(catalog = %followed.name, "this replica no longer follows the catalog");
-                    continue;
-                };
-                result
+            let result = tokio::select! {
+                result = follower.next(&permit) => result,
+                () = stop.cancelled() => break,
             };
-            failures.count(&result, &track);
-            let wait = match result {
-                Ok(()) if is_fixed => None,
-                // The sources of a curated catalog may still change.
-                Ok(()) => followed.poll.map(jitter).or(curated.then_some(LAST_RETRY)),
-                Err(failure) => {
-                    let asked = failure.retry_after;
-                    Some(until_retry(failures.in_row, asked, &followed, &publisher))
-                }
+            let Some(result) = result else {
+                continue;
             };
+            let wait = follower.wait_after(result);
+            let failures = &mut follower.failures;
             note(&followed, &publisher, failures.in_row, wait);
             tokio::select! {
                 () = sleep(wait) => {}
@@ -212,7 +174,7 @@ pub async fn follow(
             }
         }
         publisher.update(|status| {
-            status.failures = failures.in_row;
+            status.failures = follower.failures.in_row;
             status.next_pass = None;
         });
     };
@@ -264,114 +226,244 @@ fn notify(context: &PassContext, revision: &Revision, entry: Option<&HistoryEntr
     context.webhooks.send(event);
 }
 
-/// Runs one pass, and logs, counts and records its result.
-async fn pass(
-    context: &PassContext,
-    followed: &Followed,
-    publisher: &Publisher,
-    (track, permit): (&Track, &Permit),
-    problem_log: &mut ProblemLog,
-    events: &mut PassEvents,
-    read_files: &mut Arc<ReadFiles>,
-) -> Result<(), Failure> {
-    let started = SystemTime::now();
-    let mut digest = None;
-    let passing = run_once(
-        context,
-        followed,
-        publisher,
-        (track, permit),
-        &mut digest,
-        read_files,
-    );
-    let result = passing.await;
-    let finished = SystemTime::now();
-    let name = followed.name.to_string();
-    let (outcome, label) = match &result {
-        Ok(None) => (None, "unchanged"),
-        Ok(Some(_)) => (Some(Outcome::Committed), "committed"),
-        Err(error) if error.is_refusal() => (Some(Outcome::Refused), "refused"),
-        Err(_) => (Some(Outcome::Failed), "failed"),
-    };
-    counter!("almanac_passes_total", "catalog" => name.clone(), "outcome" => label).increment(1);
-    gauge!("almanac_last_pass_timestamp_seconds", "catalog" => name).set(unix(finished));
-    let serving = serving(publisher);
-    match &result {
-        Ok(_) => events.succeeded(context, &followed.name, digest, serving),
-        Err(error) => events.failed(context, &followed.name, digest, error, serving),
-    }
-    match &result {
-        Ok(None) => tracing::debug!(?digest, "nothing new"),
-        Ok(Some(revision)) => {
-            let problems = publisher.status().problems;
-            let entry = history::entry(context, revision).await;
-            if let Some(snapshot) = publisher.snapshot() {
-                let changes = entry.as_ref().and_then(|entry| entry.changes.as_ref());
-                let changes = changes.map(history::words);
-                announce(
-                    &snapshot,
-                    &problems,
-                    changes.as_deref(),
-                    "serving a new revision",
-                );
-            }
-            // A replica of a fleet notifies them once clients see it.
-            if track.shared().is_none() {
-                notify(context, revision, entry.as_ref());
-            }
-            history::trim(context, revision).await;
-            tracing::debug!(revision = %revision.id, "published");
-            problem_log.log(digest, &problems);
-        }
-        Err(error) => {
-            let is_served = serving.is_some();
-            report(followed, error, digest, is_served, problem_log);
+/// The passes of a catalog, and what they remember of the earlier ones.
+struct Follower<'a> {
+    catalog: FollowedCatalog<'a>,
+    failures: Failures,
+    problem_log: ProblemLog,
+    events: PassEvents,
+    read_files: Arc<ReadFiles>,
+    /// The permit of the last pass.
+    last: Option<Permit>,
+}
+
+impl<'a> Follower<'a> {
+    fn new(catalog: FollowedCatalog<'a>) -> Self {
+        Self {
+            catalog,
+            failures: Failures::default(),
+            problem_log: ProblemLog::default(),
+            events: PassEvents::default(),
+            read_files: Arc::default(),
+            last: None,
         }
     }
-    let record = outcome.map(|outcome| {
-        let error = result.as_ref().err();
-        Pass {
-            started,
-            finished,
-            outcome,
-            digest: digest.map(|digest| digest.to_string()),
-            stage: error.map(|error| error.stage.to_string()),
-            reason: error.map(|error| error.reason().to_owned()),
-            error: error.map(ToString::to_string),
+
+    /// The result of the next pass, or nothing if another replica follows the catalog now.
+    async fn next(&mut self, permit: &Permit) -> Option<Result<(), Failure>> {
+        // Another replica may have reported the passes between.
+        if self.last.as_ref().is_some_and(|last| !last.is_same(permit)) {
+            self.events = PassEvents::default();
         }
-    });
-    if let Some(record) = &record
-        && let Err(error) = context.store.record_pass(&followed.name, record).await
-    {
-        tracing::warn!(%error, "cannot record the pass");
-    }
-    if result.is_err()
-        && let Err(error) = context.store.tidy_blobs().await
-    {
-        tracing::warn!(%error, "cannot remove spare blobs");
-    }
-    publisher.update(|status| {
-        status.first_attempt_done |= track.is_new();
-        status.last_pass = Some(finished);
-        status.passes.add(finished, result.is_err());
-        status.failure = result.as_ref().err().map(PassError::lasting);
-        status.refused = match &result {
-            Err(PassError {
-                cause: Cause::Refused(problems),
-                ..
-            }) => problems.as_slice().into(),
-            _ => Arc::default(),
+        self.last = Some(permit.clone());
+        let FollowedCatalog {
+            followed,
+            publisher,
+            ..
+        } = self.catalog;
+        if self.is_served_for_good() {
+            publisher.update(|status| {
+                status.set_resolved(Instant::now());
+                // The pass that published it may have been stopped before it said so.
+                status.first_attempt_done = true;
+            });
+            return Some(Ok(()));
+        }
+        set_due(&followed.name, Some(SystemTime::now()));
+        let _work = permit.begin()?;
+        // A dropped pass leaves nothing behind.
+        let result = tokio::select! {
+            result = self.pass(permit) => Some(result),
+            () = permit.revoked() => None,
         };
-        status.image_refused = result
-            .as_ref()
-            .is_err_and(|error| error.rejection().is_some());
-        if record.is_some() {
-            status.pass = record;
+        if result.is_none() {
+            self.failures.leave(followed, publisher);
+            tracing::info!(catalog = %followed.name, "this replica no longer follows the catalog");
         }
-    });
-    result.map(drop).map_err(|error| Failure {
-        retry_after: error.retry_after(),
-        is_of_replica: error.is_of_replica(),
+        result
+    }
+
+    /// Whether the source cannot change, and its revision is served.
+    fn is_served_for_good(&self) -> bool {
+        let catalog = self.catalog;
+        let served = catalog.publisher.snapshot();
+        catalog.followed.source.is_fixed()
+            && served.is_some_and(|served| {
+                let revision = served.revision();
+                catalog.followed.is_source_of(revision) && catalog.track.has(revision)
+            })
+    }
+
+    /// Counts the result of a pass. Returns the wait until the next one; without it, there is
+    /// none.
+    fn wait_after(&mut self, result: Result<(), Failure>) -> Option<Duration> {
+        let FollowedCatalog {
+            followed,
+            publisher,
+            track,
+            ..
+        } = self.catalog;
+        self.failures.count(&result, track);
+        match result {
+            Ok(()) if followed.source.is_fixed() => None,
+            // The sources of a curated catalog may still change.
+            Ok(()) => {
+                let curated = matches!(followed.source, Source::Curated(_));
+                followed.poll.map(jitter).or(curated.then_some(LAST_RETRY))
+            }
+            Err(failure) => {
+                let asked = failure.retry_after;
+                Some(until_retry(
+                    self.failures.in_row,
+                    asked,
+                    followed,
+                    publisher,
+                ))
+            }
+        }
+    }
+
+    /// Runs one pass, and logs, counts and records its result.
+    async fn pass(&mut self, permit: &Permit) -> Result<(), Failure> {
+        let catalog = self.catalog;
+        let FollowedCatalog {
+            context,
+            followed,
+            publisher,
+            ..
+        } = catalog;
+        let started = SystemTime::now();
+        let mut digest = None;
+        let result = run_once(catalog, permit, &mut digest, &mut self.read_files).await;
+        let finished = SystemTime::now();
+        count_pass(followed, &result, finished);
+        let serving = serving(publisher);
+        match &result {
+            Ok(_) => (self.events).succeeded(context, &followed.name, digest, serving),
+            Err(error) => (self.events).failed(context, &followed.name, digest, error, serving),
+        }
+        match &result {
+            Ok(None) => tracing::debug!(?digest, "nothing new"),
+            Ok(Some(revision)) => self.report_revision(revision, digest).await,
+            Err(error) => {
+                let is_served = serving.is_some();
+                report(followed, error, digest, is_served, &mut self.problem_log);
+            }
+        }
+        let record = record(&result, digest, started, finished);
+        if let Some(record) = &record
+            && let Err(error) = context.store.record_pass(&followed.name, record).await
+        {
+            tracing::warn!(%error, "cannot record the pass");
+        }
+        if result.is_err()
+            && let Err(error) = context.store.tidy_blobs().await
+        {
+            tracing::warn!(%error, "cannot remove spare blobs");
+        }
+        self.show(&result, record, finished);
+        result.map(drop).map_err(|error| Failure {
+            retry_after: error.retry_after(),
+            is_of_replica: error.is_of_replica(),
+        })
+    }
+
+    /// Logs a new revision, and notifies webhooks of it.
+    async fn report_revision(&mut self, revision: &Revision, digest: Option<Digest>) {
+        let FollowedCatalog {
+            context,
+            publisher,
+            track,
+            ..
+        } = self.catalog;
+        let problems = publisher.status().problems;
+        let entry = history::entry(context, revision).await;
+        if let Some(snapshot) = publisher.snapshot() {
+            let changes = entry.as_ref().and_then(|entry| entry.changes.as_ref());
+            let changes = changes.map(history::words);
+            let message = "serving a new revision";
+            announce(&snapshot, &problems, changes.as_deref(), message);
+        }
+        // A replica of a fleet notifies them once clients see it.
+        if track.shared().is_none() {
+            notify(context, revision, entry.as_ref());
+        }
+        history::trim(context, revision).await;
+        tracing::debug!(revision = %revision.id, "published");
+        self.problem_log.log(digest, &problems);
+    }
+
+    /// Shows the result of a pass in the status.
+    fn show(
+        &self,
+        result: &Result<Option<Revision>, PassError>,
+        record: Option<Pass>,
+        finished: SystemTime,
+    ) {
+        let FollowedCatalog {
+            publisher, track, ..
+        } = self.catalog;
+        publisher.update(|status| {
+            status.first_attempt_done |= track.is_new();
+            status.last_pass = Some(finished);
+            status.passes.add(finished, result.is_err());
+            status.failure = result.as_ref().err().map(PassError::lasting);
+            status.refused = match result {
+                Err(PassError {
+                    cause: Cause::Refused(problems),
+                    ..
+                }) => problems.as_slice().into(),
+                _ => Arc::default(),
+            };
+            status.image_refused = result
+                .as_ref()
+                .is_err_and(|error| error.rejection().is_some());
+            if record.is_some() {
+                status.pass = record;
+            }
+        });
+    }
+}
+
+/// Counts a pass by its result.
+fn count_pass(
+    followed: &Followed,
+    result: &Result<Option<Revision>, PassError>,
+    finished: SystemTime,
+) {
+    let name = followed.name.to_string();
+    let outcome = match result {
+        Ok(None) => "unchanged",
+        Ok(Some(_)) => "committed",
+        Err(error) if error.is_refusal() => "refused",
+        Err(_) => "failed",
+    };
+    counter!("almanac_passes_total", "catalog" => name.clone(), "outcome" => outcome).increment(1);
+    gauge!("almanac_last_pass_timestamp_seconds", "catalog" => name).set(unix(finished));
+}
+
+/// The record of a pass that changed something or failed.
+fn record(
+    result: &Result<Option<Revision>, PassError>,
+    digest: Option<Digest>,
+    started: SystemTime,
+    finished: SystemTime,
+) -> Option<Pass> {
+    let outcome = match result {
+        Ok(None) => return None,
+        Ok(Some(_)) => Outcome::Committed,
+        Err(error) if error.is_refusal() => Outcome::Refused,
+        Err(_) => Outcome::Failed,
+    };
+    let error = result.as_ref().err();
+    Some(Pass {
+        started,
+        finished,
+        outcome,
+        digest: digest.map(|digest| digest.to_string()),
+        stage: error.map(|error| error.stage.to_string()),
+        reason: error.map(|error| error.reason().to_owned()),
+        error: error.map(ToString::to_string),
     })
 }
 

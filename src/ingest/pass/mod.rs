@@ -49,18 +49,32 @@ const COMPRESSION: Duration = Duration::from_secs(5);
 /// The longest time of a pass; for a fleet, twice: to make a revision, and to share it.
 const LONGEST: Duration = Duration::from_hours(3);
 
+/// A catalog that is followed, and with what.
+#[derive(Clone, Copy)]
+pub(super) struct FollowedCatalog<'a> {
+    pub(super) context: &'a PassContext,
+    pub(super) followed: &'a Followed,
+    pub(super) publisher: &'a Publisher,
+    /// The catalog in its fleet, if there is one.
+    pub(super) track: &'a Track,
+}
+
 /// Runs one pass, and gives it up after `LONGEST`. The result is the revision
 /// that was made and published, or nothing when the digest is that of the current
 /// one. `digest` gets the source's digest as soon as it is known, and `read_files` what
 /// was read of a folder.
 pub(super) async fn run_once(
-    context: &PassContext,
-    followed: &Followed,
-    publisher: &Publisher,
-    (track, permit): (&Track, &Permit),
+    catalog: FollowedCatalog<'_>,
+    permit: &Permit,
     digest: &mut Option<Digest>,
     read_files: &mut Arc<ReadFiles>,
 ) -> Result<Option<Revision>, PassError> {
+    let FollowedCatalog {
+        context,
+        followed,
+        publisher,
+        track,
+    } = catalog;
     let (stages, began) = (StageTracker::at(Stage::Resolve), Instant::now());
     let pass = Pass {
         context,

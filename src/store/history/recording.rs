@@ -30,7 +30,8 @@ impl Store {
     pub(crate) async fn prepare_outline(
         &self,
         catalog: &CatalogName,
-        (name, outline): (OutlineName, Outline),
+        name: OutlineName,
+        outline: Outline,
         previous: Option<OutlineName>,
     ) -> Result<PreparedOutline, StoreError> {
         let history = self.history();

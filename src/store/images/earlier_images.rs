@@ -101,7 +101,8 @@ pub(crate) async fn carry(
 pub(crate) async fn insert(
     connection: &mut SqliteConnection,
     current: &Revision,
-    (of, image): (RevisionId, &Image),
+    revision: RevisionId,
+    image: &Image,
 ) -> Result<Vec<Digest>, StoreError> {
     let action = "keep an earlier image";
     let query = sqlx::query("SELECT document FROM earlier_images WHERE catalog = ?");
@@ -113,7 +114,7 @@ pub(crate) async fn insert(
          SELECT catalog, ?2, source, variant, ?3 FROM revisions
          WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM images WHERE revision = ?1)",
     );
-    let statement = statement.bind(current.id.0).bind(of.0).bind(document);
+    let statement = statement.bind(current.id.0).bind(revision.0).bind(document);
     sql::execute(&mut *connection, action, statement).await?;
     Ok(before.as_ref().map(parts).unwrap_or_default())
 }

@@ -106,7 +106,7 @@ impl Store {
         // Beside each other: both wait for the disk.
         let (synced, outline) = tokio::join!(
             self.sync_blobs(new.blobs),
-            self.outline(&mut finished, (new.catalog, new.digest), None),
+            self.outline(&mut finished, new.catalog, new.digest, None),
         );
         synced?;
         let outline = outline?;
@@ -201,7 +201,8 @@ impl Store {
     pub(crate) async fn outline(
         &self,
         finished: &mut Finished,
-        (catalog, source): (&CatalogName, Digest),
+        catalog: &CatalogName,
+        source: Digest,
         previous: Option<OutlineName>,
     ) -> Result<Option<PreparedOutline>, StoreError> {
         let Some(outline) = finished.outline.take() else {
@@ -211,7 +212,7 @@ impl Store {
             content: finished.content,
             source,
         };
-        let prepared = self.prepare_outline(catalog, (name, outline), previous);
+        let prepared = self.prepare_outline(catalog, name, outline, previous);
         Ok(Some(prepared.await?))
     }
 

@@ -90,8 +90,9 @@ impl Store {
                 .await?;
             let past = self.prepare_past(catalog, &past).await?;
             let last = past.last().map(|(past, _)| past.published.outline());
-            let of = (catalog, import.new.digest);
-            let outline = self.outline(&mut import.finished, of, last).await?;
+            let source = import.new.digest;
+            let outline = self.outline(&mut import.finished, catalog, source, last);
+            let outline = outline.await?;
             pending.push(Pending {
                 outline,
                 past,

@@ -189,7 +189,7 @@ impl Store {
                     inserted.await?
                 }
                 Some((of, image)) => {
-                    earlier_images::insert(&mut transaction, &revision, (*of, image)).await?
+                    earlier_images::insert(&mut transaction, &revision, *of, image).await?
                 }
                 None => Vec::new(),
             };
@@ -213,7 +213,7 @@ impl Store {
         let (record, outline) = found.await?;
         let outline = match outline {
             Some(outline) => {
-                let prepared = self.prepare_outline(&revision.catalog, (name, outline), None);
+                let prepared = self.prepare_outline(&revision.catalog, name, outline, None);
                 Some(prepared.await?)
             }
             None => None,

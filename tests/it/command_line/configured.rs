@@ -65,7 +65,7 @@ fn the_name_of_a_configured_catalog_is_a_source() {
             2,
             "there are \"community\", \"lost\", \"team\"",
         ),
-        ("file:deploy/catalog", 2, "leave out one of both"),
+        ("file:deploy/catalog", 2, "leave out --config"),
         ("lost", 3, "nowhere"),
     ] {
         let finished = run(&format!("list packages {source} {config}"));

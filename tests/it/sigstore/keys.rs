@@ -95,7 +95,7 @@ fn cases(trial: &Trial) -> Vec<KeyCase> {
             Some(edited(9, &|payload| {
                 payload["critical"]["until"] = json!(1);
             })),
-            Some("no simple signing document"),
+            Some("not a simple signing document"),
         ),
         case(
             10,

@@ -73,7 +73,7 @@ fn cases(trial: &Trial) -> Vec<Case> {
         }),
         case(
             "another kind is no entry",
-            Some("no hashedrekord"),
+            Some("not a hashedrekord"),
             &with(&|entry| {
                 entry["kind"] = json!("dsse");
             }),

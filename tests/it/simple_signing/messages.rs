@@ -84,9 +84,9 @@ fn a_payload_of_the_other_kind_is_refused() {
             "one more member",
             "\"type\":",
             "\"more\":1,\"type\":",
-            "no simple signing",
+            "not a simple signing",
         ),
-        ("no document", &*good, "{}", "no simple signing"),
+        ("no document", &*good, "{}", "not a simple signing"),
     ] {
         assert!(good.contains(from), "{from} in {good}");
         let document = good.replace(from, to);

@@ -80,22 +80,26 @@ pub(crate) fn check(
     }
     // Without a head nothing leads anywhere, which was said.
     if !stranded.is_empty() && !heads.is_empty() {
-        let from = match *heads.as_slice() {
-            [head] => format!("its head {} does", quoted(&blob.entries[head].name)),
-            _ => String::from("its heads do"),
-        };
-        let text = format!(
-            "has entries that {from} not lead to: {}; let an entry of the chain replace or skip \
-             them",
-            with_absent(blob, &chains, &stranded)
-        );
-        error(Code::ChannelStranded, text);
+        let entries = with_absent(blob, &chains, &stranded);
+        error(Code::ChannelStranded, stranded_text(blob, &heads, &entries));
     }
     warn_of_absent(located, &chains, report);
     match *heads.as_slice() {
         [head] => Some(head),
         _ => None,
     }
+}
+
+/// The message about entries that no head leads to.
+fn stranded_text(blob: &ChannelBlob, heads: &[usize], entries: &str) -> String {
+    let from = match *heads {
+        [head] => format!("its head {} does", quoted(&blob.entries[head].name)),
+        _ => String::from("its heads do"),
+    };
+    format!(
+        "has entries that {from} not lead to: {entries}; let an entry of the chain replace or skip \
+         them"
+    )
 }
 
 /// Checks each entry by itself.

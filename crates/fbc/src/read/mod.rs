@@ -218,35 +218,40 @@ impl<V: Visitor> Reading<'_, V> {
                 return refuse(out, line, code, message);
             }
         };
-        let place = (saturated(out.metas.len()), *file, out.documents + 1, line);
+        let place = Place {
+            meta: saturated(out.metas.len()),
+            file: *file,
+            document: out.documents + 1,
+            line,
+        };
         let mut problem = None;
         let mut plain = [false; 2];
         match &*head.schema {
             "olm.package" => {
                 let blob = read_package(&object, &head.name, *visitor);
-                out.blobs.packages.push(locate(blob, place));
+                out.blobs.packages.push(place.locate(blob));
             }
             "olm.channel" => {
                 let blob = read_channel(&object, &head.name, &head.package);
-                out.blobs.channels.push(locate(blob, place));
+                out.blobs.channels.push(place.locate(blob));
             }
             "olm.bundle" => {
                 let Head { name, package, .. } = &head;
                 let blob;
                 (blob, plain) =
                     bundle::read(&object, name, package, &mut reader.provides, *visitor);
-                out.blobs.bundles.push(locate(blob, place));
+                out.blobs.bundles.push(place.locate(blob));
             }
             "olm.deprecations" => {
                 let blob = read_deprecations(&object, &head.package);
-                out.blobs.deprecations.push(locate(blob, place));
+                out.blobs.deprecations.push(place.locate(blob));
             }
             lifecycle::SCHEMA if !head.package.is_empty() => {
                 let blob = LifecycleBlob {
                     package: head.package.to_string(),
                     defects: lifecycle::defects(&out.lines[start..]),
                 };
-                out.blobs.lifecycles.push(locate(blob, place));
+                out.blobs.lifecycles.push(place.locate(blob));
             }
             other if is_of_olm(other) => problem = Some(unknown_schema(&head)),
             _ => {}
@@ -271,13 +276,30 @@ fn warn_of_repeated(out: &mut Output, keys: Vec<RepeatedKey>, first: u32) {
     }
 }
 
-fn locate<T>(blob: T, (meta, file, document, line): (u32, u32, u32, u32)) -> Located<T> {
-    Located {
-        blob,
-        meta,
-        file,
-        document,
-        line,
+/// The place of a blob in a catalog.
+#[derive(Clone, Copy)]
+struct Place {
+    meta: u32,
+    file: u32,
+    document: u32,
+    line: u32,
+}
+
+impl Place {
+    fn locate<T>(self, blob: T) -> Located<T> {
+        let Self {
+            meta,
+            file,
+            document,
+            line,
+        } = self;
+        Located {
+            blob,
+            meta,
+            file,
+            document,
+            line,
+        }
     }
 }
 

@@ -15,12 +15,11 @@ macro_rules! records {
     ($($record:ty),* $(,)?) => {$(
         impl $crate::queries::record::Record for $record {
             fn fields() -> &'static [&'static str] {
+                static NAMES: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| {
+                    $crate::queries::schema::TypeSchema::new::<$record>().fields()
+                });
                 static FIELDS: std::sync::LazyLock<Vec<&'static str>> =
-                    std::sync::LazyLock::new(|| {
-                        let schema = $crate::queries::schema::TypeSchema::new::<$record>();
-                        let fields = schema.fields().into_iter();
-                        fields.map(|field| &*field.leak()).collect()
-                    });
+                    std::sync::LazyLock::new(|| NAMES.iter().map(String::as_str).collect());
                 &FIELDS
             }
         }

@@ -11,7 +11,7 @@ use crate::support::needs::skip_without;
 use crate::support::schema;
 use crate::support::served::{Folders, Served};
 
-fn description(served: &Served) -> Value {
+pub(super) fn description(served: &Served) -> Value {
     serde_json::from_slice(&served.get("/openapi.json").body).unwrap()
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::descriptions::description;
 use super::{API, ask, each, refused, served, text};
 
 #[test]
@@ -29,6 +30,11 @@ fn a_package_tells_what_its_head_says() {
     );
     let some = ask(&served, "packages/crane?fields=version,name");
     assert_eq!(some.to_string(), r#"{"name":"crane","version":"1.2.0"}"#);
+    // Every described field may be selected.
+    let described = &description(&served)["components"]["schemas"]["Package"]["properties"];
+    for field in described.as_object().unwrap().keys() {
+        ask(&served, &format!("packages/crane?fields={field}"));
+    }
 }
 
 #[test]

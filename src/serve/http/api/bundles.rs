@@ -1,6 +1,7 @@
 //! Bundles by name. Names are unique within a package only, so the response is a
 //! list, nearly always with one item.
 
+use axum::extract::Path;
 use axum::response::Response;
 use bytes::Bytes;
 
@@ -11,7 +12,9 @@ use crate::serve::http::api::operation::{
 };
 use crate::serve::http::api::parameters::Content;
 use crate::serve::http::api::problem::Problem;
-use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
+use crate::serve::http::api::request::{
+    BundlePath, LOOKUPS, ParsedQuery, QueryRequest, json, read,
+};
 use crate::serve::http::api::response::QueryResponse;
 use crate::snapshot::Snapshot;
 use fbc::presentation::{BundleView, Permissions};
@@ -62,12 +65,13 @@ nearly always.",
 };
 
 /// The bundles of a name.
-pub(crate) async fn named(request: QueryRequest) -> Response {
-    request.run(&LOOKUPS, &NAMED, list).await
+pub(crate) async fn named(request: QueryRequest, Path(path): Path<BundlePath>) -> Response {
+    let work = move |query: &ParsedQuery| list(query, &path.bundle);
+    request.run(&LOOKUPS, &NAMED, work).await
 }
 
-fn list(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
-    let (snapshot, name) = (&query.snapshot, query.path("bundle"));
+fn list(query: &ParsedQuery, name: &str) -> Result<QueryResponse, Problem> {
+    let snapshot = &query.snapshot;
     let page = query.parameters.page(Content::of(snapshot))?;
     let mut metas = snapshot.bundles_named(name);
     if let Some(package) = query.parameters.get("package") {

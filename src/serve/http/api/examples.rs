@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use axum::extract::Path;
 use axum::response::Response;
 use serde_json::Value;
 
@@ -12,7 +13,9 @@ use crate::serve::http::api::operation::{
     Answer, Content, FIELDS, Operation, Parameter, QueryAnswer,
 };
 use crate::serve::http::api::problem::{Problem, cut};
-use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
+use crate::serve::http::api::request::{
+    LOOKUPS, PackagePath, ParsedQuery, QueryRequest, json, read,
+};
 use crate::serve::http::api::response::QueryResponse;
 use fbc::document::Gvk;
 use fbc::presentation::{ApiDescriptions, BundleView};
@@ -45,13 +48,14 @@ channel.",
 };
 
 /// The examples of a version.
-pub(crate) async fn list(request: QueryRequest) -> Response {
+pub(crate) async fn list(request: QueryRequest, Path(path): Path<PackagePath>) -> Response {
+    let work = move |query: &ParsedQuery| work(query, &path);
     request.run(&LOOKUPS, &EXAMPLES, work).await
 }
 
-fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
+fn work(query: &ParsedQuery, path: &PackagePath) -> Result<QueryResponse, Problem> {
     let parameters = &query.parameters;
-    let package = query.package(query.path("package"))?;
+    let package = query.package(&path.package)?;
     let stored = query.channels(package);
     let all = read(&stored)?;
     let chosen = entry(&all, parameters.get("version"))?;

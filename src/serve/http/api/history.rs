@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
+use axum::extract::Path;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use jiff::Timestamp;
@@ -18,7 +19,7 @@ use crate::serve::http::api::parameters::Content;
 use crate::serve::http::api::problem::{Problem, cut};
 use crate::serve::http::api::recorded::{Reading, Wanted};
 use crate::serve::http::api::request::{
-    Origin, ParsedQuery, QueryRequest, SCANS, json, respond_dated,
+    FeedPath, Origin, ParsedQuery, QueryRequest, SCANS, json, respond_dated,
 };
 use crate::serve::http::api::response::{HINTS, QueryResponse};
 use crate::serve::http::headers::vary_by_host;
@@ -121,11 +122,15 @@ pub(crate) static FEED_OF_CHANGES: Operation = Operation {
 };
 
 /// The last updates as an Atom feed.
-pub(crate) async fn atom(origin: Origin, request: QueryRequest) -> Response {
+pub(crate) async fn atom(
+    origin: Origin,
+    request: QueryRequest,
+    Path(path): Path<FeedPath>,
+) -> Response {
     let options = request.site.options.clone();
     let pages = options.enabled;
     let work = move |query: &ParsedQuery, reading: &Reading| {
-        let of_path = Some(query.path("package")).filter(|name| !name.is_empty());
+        let of_path = path.package.as_deref();
         let package = of_path.or_else(|| query.parameters.get("package"));
         let wanted = Wanted {
             package,

@@ -86,7 +86,7 @@ fn images(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     let (request, packages) = request(query)?;
     // Dependencies may be anywhere in the catalog.
     let wanted: &[&str] = if request.dependencies { &[] } else { &packages };
-    let name = query.path("name");
+    let name = query.catalog();
     let catalog = query.snapshot.selection_input(name, wanted);
     let selected = select::select(&[catalog], &request)
         .map_err(|error| Problem::invalid_parameter(parameter(&error), error.to_string()))?;

@@ -1,5 +1,6 @@
 //! The objects that install a package, for OLM v0 and OLM v1, with what either refuses.
 
+use axum::extract::Path;
 use axum::response::Response;
 use http::StatusCode;
 
@@ -10,7 +11,9 @@ use crate::serve::http::api::bundles::{entry, line};
 use crate::serve::http::api::operation::{Answer, FIELDS, Operation, Parameter, QueryAnswer};
 use crate::serve::http::api::parameters::Parameters;
 use crate::serve::http::api::problem::{Problem, cut};
-use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
+use crate::serve::http::api::request::{
+    LOOKUPS, PackagePath, ParsedQuery, QueryRequest, json, read,
+};
 use crate::serve::http::api::response::QueryResponse;
 use crate::snapshot::Snapshot;
 use fbc::presentation::BundleView;
@@ -220,15 +223,16 @@ approval.",
 };
 
 /// How a package is installed.
-pub(crate) async fn one(request: QueryRequest) -> Response {
+pub(crate) async fn one(request: QueryRequest, Path(path): Path<PackagePath>) -> Response {
+    let work = move |query: &ParsedQuery| work(query, &path);
     request.run(&LOOKUPS, &INSTALL, work).await
 }
 
-fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
-    let package = query.package(query.path("package"))?;
+fn work(query: &ParsedQuery, path: &PackagePath) -> Result<QueryResponse, Problem> {
+    let package = query.package(&path.package)?;
     let stored = query.channels(package);
     let all = read(&stored)?;
-    let names = (query.path("name"), &*package.name);
+    let names = (query.catalog(), &*package.name);
     installation(&query.snapshot, names, &all, &query.parameters, |found| {
         let install = &found.install;
         let record = InstallRecord {

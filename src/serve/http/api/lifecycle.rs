@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use axum::extract::Path;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::queries::records::lifecycle::{LifecycleRecord, SupportState};
 use crate::serve::http::api::operation::{Answer, FIELDS, Operation, Parameter, QueryAnswer};
 use crate::serve::http::api::problem::{Problem, cut};
-use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest, json, respond_dated};
+use crate::serve::http::api::request::{
+    LOOKUPS, PackagePath, ParsedQuery, QueryRequest, json, respond_dated,
+};
 use crate::serve::http::api::response::QueryResponse;
 use crate::snapshot::{Query, Snapshot};
 use fbc::lifecycle::{Lifecycle, SCHEMA, Support, is_date, support};
@@ -59,15 +62,24 @@ of a phase count.",
 };
 
 /// The phases of a package. The answer changes with the day, so it has no date.
-pub(crate) async fn one(request: QueryRequest) -> Response {
+pub(crate) async fn one(request: QueryRequest, Path(path): Path<PackagePath>) -> Response {
     match request.parse((&LIFECYCLE).into()) {
-        Ok((query, context)) => respond_dated(&LOOKUPS, query, context, None, Box::new(work)).await,
+        Ok((query, context)) => {
+            respond_dated(
+                &LOOKUPS,
+                query,
+                context,
+                None,
+                Box::new(move |query| work(query, &path)),
+            )
+            .await
+        }
         Err(problem) => problem.into_response(),
     }
 }
 
-fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
-    let package = query.package(query.path("package"))?;
+fn work(query: &ParsedQuery, path: &PackagePath) -> Result<QueryResponse, Problem> {
+    let package = query.package(&path.package)?;
     let date = day(query.parameters.get("date"))?;
     let newest = query.snapshot.summary(package)?.version;
     let version = query.parameters.get("version").unwrap_or(&newest);

@@ -1,5 +1,6 @@
 //! Packages, their icons and their channels: stored responses.
 
+use axum::extract::Path;
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +11,9 @@ use crate::serve::http::api::operation::{
 };
 use crate::serve::http::api::parameters::Content;
 use crate::serve::http::api::problem::Problem;
-use crate::serve::http::api::request::{LOOKUPS, ParsedQuery, QueryRequest};
+use crate::serve::http::api::request::{
+    ChannelPath, LOOKUPS, PackagePath, ParsedQuery, QueryRequest,
+};
 use crate::serve::http::api::response::{HINTS, QueryResponse};
 use fbc::presentation::PackageView;
 
@@ -50,10 +53,10 @@ pub(crate) static ONE: Operation = Operation {
 };
 
 /// A whole package.
-pub(crate) async fn one(request: QueryRequest) -> Response {
+pub(crate) async fn one(request: QueryRequest, Path(path): Path<PackagePath>) -> Response {
     request
-        .run(&LOOKUPS, &ONE, |query| {
-            let package = query.package(query.path("package"))?;
+        .run(&LOOKUPS, &ONE, move |query| {
+            let package = query.package(&path.package)?;
             Ok(QueryResponse::object::<PackageDetails<'_>>(
                 query.snapshot.answer(package.details),
             ))
@@ -74,12 +77,13 @@ pub(crate) static ICON: Operation = Operation {
 };
 
 /// The icon of a package.
-pub(crate) async fn icon(request: QueryRequest) -> Response {
-    request.run(&LOOKUPS, &ICON, picture).await
+pub(crate) async fn icon(request: QueryRequest, Path(path): Path<PackagePath>) -> Response {
+    let work = move |query: &ParsedQuery| picture(query, &path);
+    request.run(&LOOKUPS, &ICON, work).await
 }
 
-fn picture(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
-    let package = query.package(query.path("package"))?;
+fn picture(query: &ParsedQuery, path: &PackagePath) -> Result<QueryResponse, Problem> {
+    let package = query.package(&path.package)?;
     let line = query.snapshot.line(package.meta);
     let (data, media_type) = PackageView::new(&line)
         .icon
@@ -110,11 +114,11 @@ pub(crate) static CHANNELS: Operation = Operation {
 };
 
 /// The channels of a package with their entries, by name.
-pub(crate) async fn channels(request: QueryRequest) -> Response {
-    let work = |query: &ParsedQuery| {
+pub(crate) async fn channels(request: QueryRequest, Path(path): Path<PackagePath>) -> Response {
+    let work = move |query: &ParsedQuery| {
         let (snapshot, parameters) = (&query.snapshot, &query.parameters);
         let page = parameters.page(Content::of(snapshot))?;
-        let package = query.package(query.path("package"))?;
+        let package = query.package(&path.package)?;
         let names = || package.channels.iter().map(|(name, _)| &**name);
         let wanted: Vec<&str> = parameters.all("channel").collect();
         if let Some(unknown) = wanted
@@ -144,11 +148,11 @@ the others.",
 };
 
 /// A channel with its entries.
-pub(crate) async fn channel(request: QueryRequest) -> Response {
+pub(crate) async fn channel(request: QueryRequest, Path(path): Path<ChannelPath>) -> Response {
     request
-        .run(&LOOKUPS, &CHANNEL, |query| {
-            let package = query.package(query.path("package"))?;
-            let (wanted, channels) = (query.path("channel"), &package.channels);
+        .run(&LOOKUPS, &CHANNEL, move |query| {
+            let package = query.package(&path.package)?;
+            let (wanted, channels) = (path.channel.as_str(), &package.channels);
             let names = || channels.iter().map(|(name, _)| &**name);
             let at = names()
                 .position(|name| name == wanted)

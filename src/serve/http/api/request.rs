@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::request::Parts;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::answers::index::PackageAnswers;
 use crate::answers::rest::records::ChannelRecord;
@@ -75,11 +75,36 @@ impl FromRequestParts<Catalogs> for Origin {
     }
 }
 
+/// The package that a path names.
+#[derive(Deserialize)]
+pub(crate) struct PackagePath {
+    pub(crate) package: String,
+}
+
+/// The channel of a package that a path names.
+#[derive(Deserialize)]
+pub(crate) struct ChannelPath {
+    pub(crate) package: String,
+    pub(crate) channel: String,
+}
+
+/// The bundle that a path names.
+#[derive(Deserialize)]
+pub(crate) struct BundlePath {
+    pub(crate) bundle: String,
+}
+
+/// The package that the path of a feed may name.
+#[derive(Deserialize)]
+pub(crate) struct FeedPath {
+    pub(crate) package: Option<String>,
+}
+
 /// A query whose parameters and catalog are valid.
 pub(crate) struct ParsedQuery {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(super) parameters: Parameters,
-    path: Vec<(String, String)>,
+    catalog: CatalogName,
 }
 
 impl FromRequestParts<Catalogs> for QueryRequest {
@@ -231,16 +256,16 @@ impl QueryRequest {
         let query = ParsedQuery {
             snapshot,
             parameters,
-            path: self.path,
+            catalog: name,
         };
         Ok((query, self.context))
     }
 }
 
 impl ParsedQuery {
-    /// A parameter of the path.
-    pub(super) fn path(&self, key: &str) -> &str {
-        value(&self.path, key)
+    /// The name of the catalog.
+    pub(super) fn catalog(&self) -> &str {
+        self.catalog.as_str()
     }
 
     /// The package of that name.

@@ -87,7 +87,7 @@ async fn search(
         }
         // A new revision replaced the one of this snapshot, perhaps by a reload
         // that took the catalog away from this client.
-        let newer = reader.catalog(&catalogs, query.path("name"));
+        let newer = reader.catalog(&catalogs, query.catalog());
         if let Some(newer) = newer.and_then(|catalog| catalog.snapshot()) {
             query.snapshot = newer;
         }

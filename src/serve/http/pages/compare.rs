@@ -7,9 +7,10 @@ use maud::{Markup, html};
 use tokio::runtime::Handle;
 
 use crate::answers::changes::{changes, counts, in_words, sentence};
+use crate::queries::compare::{Comparison, differences};
 use crate::queries::records::compare::Head;
 use crate::serve::http::api::across::AcrossQuery;
-use crate::serve::http::api::across::compare::{Comparison, Side, differences, shows_all};
+use crate::serve::http::api::across::compare::{Side, compared, shows_all};
 use crate::serve::http::api::recorded::Reading;
 use crate::serve::http::api::request::{QueryRequest, SCANS};
 use crate::serve::http::pages::frame::Page;
@@ -106,7 +107,7 @@ pub(crate) async fn matrix(request: QueryRequest) -> Response {
     let request = request.repeating(&["catalog"]);
     request::run(request, &SCANS, &["catalog", "show"], |query| {
         let all = shows_all(&query.parameters)?;
-        let Comparison { chosen, rows, total, beyond } = Comparison::of(query, all)?;
+        let Comparison { chosen, rows, total, beyond } = compared(query, all)?;
         let names = || query.catalogs.iter().map(|(catalog, _)| catalog.name.as_str());
         let mut given: Vec<(&str, &str)> = query.parameters.all("catalog").map(|name| ("catalog", name)).collect();
         given.push(("show", if all { "all" } else { "" }));

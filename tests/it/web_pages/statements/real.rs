@@ -50,10 +50,12 @@ impl Real {
             let is_served = |status: &Value| status["state"] == "serving";
             served.wait_for_status_within(PATIENCE * 4, name, is_served);
         }
-        let script = "read line; kill \"$0\"; rm -r \"$1\"";
+        // The program may write until it has ended.
+        let script = "read line; kill -9 \"$0\"; sleep 1; rm -r \"$@\"";
         let mut end = Command::new("sh");
         end.args(["-c", script, &served.program.pid().to_string()])
             .arg(&folder)
+            .args(served.program.data().parent())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());

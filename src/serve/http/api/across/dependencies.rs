@@ -4,19 +4,19 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
+use axum::extract::Path;
 use axum::response::Response;
 use serde::Deserialize;
 
-use crate::name::CatalogName;
+use crate::queries::dependents::dependents;
 use crate::queries::records::dependencies::{
     DependenciesRecord, Fitting, Need, NeededBy, Providing,
 };
 use crate::serve::http::api::across::AcrossQuery;
 use crate::serve::http::api::bundles::{entry, line};
-use crate::serve::http::api::dependents::dependents;
 use crate::serve::http::api::operation::{Answer, FIELDS, Operation, Parameter, QueryAnswer};
 use crate::serve::http::api::problem::Problem;
-use crate::serve::http::api::request::{LOOKUPS, QueryRequest, channels, json, read};
+use crate::serve::http::api::request::{LOOKUPS, PackagePath, QueryRequest, channels, json, read};
 use crate::serve::http::api::response::QueryResponse;
 use fbc::document::Gvk;
 use fbc::presentation::{BundleView, Permissions};
@@ -186,11 +186,11 @@ channel.",
 };
 
 /// The dependencies of a version of a package.
-pub(crate) async fn of_version(request: QueryRequest) -> Response {
-    let work = |query: &AcrossQuery| {
-        let name: CatalogName = query.path("name").parse().map_err(Problem::catalog_name)?;
-        let (_, snapshot) = query.loaded_named(name.as_str())?;
-        let wanted = query.path("package");
+pub(crate) async fn of_version(request: QueryRequest, Path(path): Path<PackagePath>) -> Response {
+    let catalog = request.catalog();
+    let work = move |query: &AcrossQuery| {
+        let (_, snapshot) = query.loaded_named(catalog?.as_str())?;
+        let wanted = path.package.as_str();
         let package = snapshot.package_answers(wanted).ok_or_else(|| {
             let names = snapshot.packages().iter();
             Problem::unknown("package", wanted, names.map(|package| &*package.name))

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use axum::extract::Path;
 use axum::response::Response;
 use bytes::Bytes;
 
@@ -17,7 +18,7 @@ use crate::serve::http::api::operation::{
 };
 use crate::serve::http::api::parameters::Parameters;
 use crate::serve::http::api::problem::Problem;
-use crate::serve::http::api::request::{LOOKUPS, QueryRequest, channels, json, read};
+use crate::serve::http::api::request::{LOOKUPS, PackagePath, QueryRequest, channels, json, read};
 use crate::serve::http::api::response::ACROSS_NOTES;
 use crate::serve::http::api::response::{Notes, QueryResponse};
 use crate::serve::http::api::updates::{installed, unknown};
@@ -138,11 +139,11 @@ version; if no catalog has it, `hint` and `suggestions` name the nearest version
 };
 
 /// The package with its channels and heads, by catalog.
-pub(crate) async fn named(request: QueryRequest) -> Response {
-    let work = |query: &AcrossQuery| {
+pub(crate) async fn named(request: QueryRequest, Path(path): Path<PackagePath>) -> Response {
+    let work = move |query: &AcrossQuery| {
         let parameters = &query.parameters;
         let page = parameters.page(query.content())?;
-        let with = with_package(query, query.path("package"))?;
+        let with = with_package(query, &path.package)?;
         let lowest = lowest(parameters)?;
         let (found, hint) = match parameters.get("installed") {
             Some(version) => {

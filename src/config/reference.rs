@@ -110,7 +110,7 @@ fn the_sample_is_that_of_the_declared_settings() {
         let comment = if table.name == "[[webhook]]" { "#" } else { "" };
         expected.push_str("\n\n");
         add_comment(&mut expected, &setting.plain_text());
-        expected.push_str(&format!("{comment}{}\n", table.name));
+        expected.extend([comment, table.name, "\n"]);
         for setting in table.settings {
             add_setting(&mut expected, setting);
         }
@@ -132,7 +132,7 @@ fn add_setting(sample: &mut String, setting: &Declared) {
     // The source of the first catalog is the only one that is set.
     let is_set = setting.key == "source" && line.value.starts_with("\"file:");
     let comment = if is_set { "" } else { "#" };
-    sample.push_str(&format!("{comment}{} = {}\n", setting.key, line.value));
+    sample.extend([comment, setting.key, " = ", line.value.as_str(), "\n"]);
 }
 
 /// Adds a comment, wrapped.

@@ -17,7 +17,6 @@ settings! {
     /// A catalog.
     #[derive(Clone, Debug, Default, Deserialize)]
     #[serde(default, deny_unknown_fields)]
-    #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
     pub struct CatalogSettings {
         /// [Source](#sources); required without `image_template`, `from` and `image_set`.
         pub source: WrittenSource, example "file:catalog";

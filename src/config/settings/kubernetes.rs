@@ -17,11 +17,11 @@ settings! {
     #[derive(Clone, Debug, Default, Deserialize)]
     #[serde(default, deny_unknown_fields)]
     pub struct KubernetesSettings in "Kubernetes" {
-        /// `follow`: serve what catalogd resolves; `own`: resolve ClusterCatalogs and write
+        /// `follow`: serve what catalogd resolves; `own`: resolve `ClusterCatalogs` and write
         /// their status.
         pub cluster_catalogs: Option<ClusterCatalogs> = ClusterCatalogs::default();
 
-        /// Label selector for ClusterCatalogs, as of `kubectl`.
+        /// Label selector for `ClusterCatalogs`, as of `kubectl`.
         pub selector: Option<Selector>, example "team=catalogs";
 
         /// Address and credentials of the API server, for `[kubernetes]`.

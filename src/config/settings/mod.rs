@@ -162,7 +162,7 @@ settings! {
         /// each day.
         pub history: HistorySettings, table "[history]";
 
-        /// Receivers of signed CloudEvents: new revisions, refused ones and recoveries. `almanac
+        /// Receivers of signed `CloudEvents`: new revisions, refused ones and recoveries. `almanac
         /// webhook test` tries them.
         pub webhooks as "webhook": Vec<WebhookSettings>, table "[[webhook]]";
 

@@ -197,7 +197,7 @@ impl Settings {
 
     /// The address of HTTP.
     pub fn http_address(&self) -> SocketAddr {
-        self.http.map_or(HTTP, |Address(address)| address)
+        self.http().0
     }
 
     /// The address of status, health and metrics.

@@ -235,7 +235,7 @@ impl Session {
                 Ok(found)
             };
             let late = FleetError::NoAnswer {
-                of: "the database",
+                of: Backend::Database,
                 after: LONGEST,
             };
             let found = tokio::time::timeout(LONGEST, checking).await;

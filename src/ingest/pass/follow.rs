@@ -132,7 +132,7 @@ pub async fn follow(
     let mut retry_now = context.retry_now.subscribe();
     begin_passes(&followed.name);
     let following = async {
-        let mut follower = Follower::new(FollowedCatalog {
+        let mut loop_state = Follower::new(FollowedCatalog {
             context: &context,
             followed: &followed,
             publisher: &publisher,
@@ -151,14 +151,14 @@ pub async fn follow(
             publications.mark_unchanged();
             retry_now.mark_unchanged();
             let result = tokio::select! {
-                result = follower.next(&permit) => result,
+                result = loop_state.next(&permit) => result,
                 () = stop.cancelled() => break,
             };
             let Some(result) = result else {
                 continue;
             };
-            let wait = follower.wait_after(result);
-            let failures = &mut follower.failures;
+            let wait = loop_state.wait_after(result);
+            let failures = &mut loop_state.failures;
             note(&followed, &publisher, failures.in_row, wait);
             tokio::select! {
                 () = sleep(wait) => {}
@@ -174,7 +174,7 @@ pub async fn follow(
             }
         }
         publisher.update(|status| {
-            status.failures = follower.failures.in_row;
+            status.failures = loop_state.failures.in_row;
             status.next_pass = None;
         });
     };

@@ -22,10 +22,8 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
     let good = format!("{ports}[[catalog]]\nsource = 'file:{}'\n", sample.display());
     let finished = check(&good);
     assert!(finished.status.success(), "{finished:#?}");
-    assert_eq!(
-        finished.stdout,
-        "the configuration can be used: 1 catalog\n"
-    );
+    let said = "the configuration can be used: 1 catalog\n";
+    assert_eq!(finished.stdout, said);
     assert!(!folder.path().join("data").exists(), "it only looks");
 
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -81,10 +79,8 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
     let stored = format!("data_dir = 'data'\n{good}");
     let finished = check(&stored);
     assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
-    assert!(
-        finished.stderr.contains("is in use by another almanac"),
-        "{finished:#?}"
-    );
+    let said = "is in use by another almanac";
+    assert!(finished.stderr.contains(said), "{finished:#?}");
     held.unlock().unwrap();
     held.lock_shared().unwrap();
     assert_eq!(check(&stored).status.code(), Some(1));

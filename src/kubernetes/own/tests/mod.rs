@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Owning;
-use crate::kubernetes::events::Events;
+use crate::kubernetes::events::{Events, ObjectName};
 use crate::kubernetes::health::{Health, channel};
 use crate::kubernetes::resources::CLUSTER_CATALOGS;
 use crate::kubernetes::settings::Settings;
@@ -235,7 +235,10 @@ fn own_catalogs(
         CancellationToken::new(),
         TaskTracker::new(),
     );
-    let lease = ("olmv1-system", super::LEASE);
+    let lease = ObjectName {
+        namespace: "olmv1-system",
+        name: super::LEASE,
+    };
     let events = Events::start(client.clone(), lease, "almanac-0", &tasks, &stop);
     let settings = Settings {
         pod: "almanac-0".to_owned(),

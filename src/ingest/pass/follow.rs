@@ -132,7 +132,7 @@ pub async fn follow(
     let mut retry_now = context.retry_now.subscribe();
     begin_passes(&followed.name);
     let following = async {
-        let mut loop_state = Follower::new(FollowedCatalog {
+        let mut passes = Passes::new(FollowedCatalog {
             context: &context,
             followed: &followed,
             publisher: &publisher,
@@ -151,14 +151,14 @@ pub async fn follow(
             publications.mark_unchanged();
             retry_now.mark_unchanged();
             let result = tokio::select! {
-                result = loop_state.next(&permit) => result,
+                result = passes.next(&permit) => result,
                 () = stop.cancelled() => break,
             };
             let Some(result) = result else {
                 continue;
             };
-            let wait = loop_state.wait_after(result);
-            let failures = &mut loop_state.failures;
+            let wait = passes.wait_after(result);
+            let failures = &mut passes.failures;
             note(&followed, &publisher, failures.in_row, wait);
             tokio::select! {
                 () = sleep(wait) => {}
@@ -174,7 +174,7 @@ pub async fn follow(
             }
         }
         publisher.update(|status| {
-            status.failures = loop_state.failures.in_row;
+            status.failures = passes.failures.in_row;
             status.next_pass = None;
         });
     };
@@ -227,7 +227,7 @@ fn notify(context: &PassContext, revision: &Revision, entry: Option<&HistoryEntr
 }
 
 /// The passes of a catalog, and what they remember of the earlier ones.
-struct Follower<'a> {
+struct Passes<'a> {
     catalog: FollowedCatalog<'a>,
     failures: Failures,
     problem_log: ProblemLog,
@@ -237,7 +237,7 @@ struct Follower<'a> {
     last: Option<Permit>,
 }
 
-impl<'a> Follower<'a> {
+impl<'a> Passes<'a> {
     fn new(catalog: FollowedCatalog<'a>) -> Self {
         Self {
             catalog,

@@ -91,7 +91,7 @@ impl Arguments {
     }
 }
 
-/// Tells a person where to look. A log collector needs no such line.
+/// Shows a person where to look. A log collector needs no such line.
 fn greet(http: SocketAddr, is_secure: bool) {
     if terminal::shows_progress() {
         let scheme = if is_secure { "https" } else { "http" };

@@ -291,7 +291,7 @@ fn lists_are_tables_or_json() {
          kafka    edge     kafka.v1.10.0\n\
          kafka    stable   kafka.v1.10.0\n"
     );
-    let bundles = printed(list(&["bundles", &source, "kafka"]), 0);
+    let bundles = printed(list(&["bundles", &source, "kafka", "--output=wide"]), 0);
     let line = bundles.lines().last().unwrap();
     assert_eq!(
         line,

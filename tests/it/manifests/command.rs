@@ -133,7 +133,7 @@ fn choices_that_cannot_be_followed_are_refused() {
             "--by address",
         ),
         (&["--catalog=A B"], "A B"),
-        (&["--namespace=a.b"], "no namespace"),
+        (&["--namespace=a.b"], "not a namespace"),
     ] {
         let finished = run(CONFIGURATION, arguments);
         assert_eq!(finished.status.code(), Some(2), "{arguments:?}");

@@ -4,7 +4,7 @@
 use crate::document::{Defect, Located};
 use crate::lifecycle::SCHEMA;
 use crate::problem::{Code, DocumentPosition, Problem, Severity, Subject};
-use crate::text::display::{clip, quoted, shown};
+use crate::text::display::{clip_bytes, quoted, shown};
 
 /// The number of problems of one package that are listed.
 pub const MAX_PROBLEMS_PER_PACKAGE: usize = 1_000;
@@ -241,7 +241,7 @@ impl<'a> Report<'a> {
                 format!("{within}the lifecycle")
             }
         };
-        let message = clip(&format!("{object} {text}"), MAX_MESSAGE);
+        let message = clip_bytes(&format!("{object} {text}"), MAX_MESSAGE);
         Problem {
             code,
             severity,

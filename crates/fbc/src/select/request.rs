@@ -296,7 +296,7 @@ mod tests {
             assert!(error.contains(bad), "{error}");
         }
         let error = VersionRange::new("2.0.0", "1.0.0").unwrap_err();
-        assert!(error.to_string().contains("exchange"), "{error}");
+        assert!(error.to_string().contains("swap"), "{error}");
         for (min, max) in [
             ("9", "1"),
             ("1.2", "1.1.7"),

@@ -17,7 +17,15 @@ pub fn clip(text: &str, limit: usize) -> String {
     }
 }
 
-/// The same for a place of `width` characters, one of which the `…` takes.
+/// The same with a limit in bytes, where many texts are kept.
+pub fn clip_bytes(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(limit)])
+}
+
+/// The first characters of a text for a place of `width` characters, one of which the `…` takes.
 pub fn fit(text: &str, width: usize) -> String {
     if text.chars().nth(width).is_none() {
         return text.to_owned();
@@ -84,6 +92,8 @@ mod tests {
         assert_eq!(clip("abc", 3), "abc");
         assert_eq!(clip("abcd", 3), "abc…");
         assert_eq!(clip("aéé", 2), "aé…");
+        assert_eq!(clip_bytes("aéé", 2), "a…");
+        assert_eq!(clip_bytes("aé", 3), "aé");
         assert_eq!(fit("aéé", 3), "aéé");
         assert_eq!(fit("aééé", 3), "aé…");
         assert_eq!(fit("ab", 0), "…");

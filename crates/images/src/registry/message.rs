@@ -71,7 +71,8 @@ impl RegistryMessage {
         let plain: String = signs
             .map(|sign| if sign.is_control() { ' ' } else { sign })
             .collect();
-        Self(clip(&plain, MAX_MESSAGE))
+        // One character is the mark of a cut.
+        Self(clip(&plain, MAX_MESSAGE - 1))
     }
 }
 

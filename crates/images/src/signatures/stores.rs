@@ -317,7 +317,7 @@ mod tests {
                 vec![("a.yaml", "docker: {a: {lookaside: []}}")],
                 "lookaside is not a string",
             ),
-            (vec![("a.yaml", "docker: {a: {lookaside: x}}")], "no URL"),
+            (vec![("a.yaml", "docker: {a: {lookaside: x}}")], "not a URL"),
             (
                 vec![("a.yaml", "docker: {a: {lookaside: 'file://srv/x'}}")],
                 "three slashes",

@@ -327,7 +327,7 @@ fn an_invalid_image_policy_is_named() {
     let large = BASE64_STANDARD.encode(vec![b'x'; 9000]);
     for (text, problem) in [
         (good.replace("keyData", "keyDate"), "keyDat"),
-        (good.replace(&data, "%"), "no base64"),
+        (good.replace(&data, "%"), "not base64"),
         (good.replace(&data, &large), "more than 8192 bytes"),
         (
             good.replace(&data, "-----BEGIN PUBLIC KEY-----"),

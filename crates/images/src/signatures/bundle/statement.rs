@@ -90,7 +90,7 @@ mod tests {
             (json!({"_type": "x"}), "unknown form"),
             (
                 json!({"predicateType": "https://spdx.dev/Document"}),
-                "no signature but",
+                "not a signature but",
             ),
             (json!({"subject": []}), "another digest"),
             (json!({"subject": null}), "cannot be read"),

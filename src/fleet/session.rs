@@ -124,9 +124,9 @@ impl Session {
     }
 
     /// The same, in the session with this number only if there is one.
-    pub(super) async fn run_alone<T, W>(
+    pub(super) async fn run_in<T, W>(
         &self,
-        number: Option<SessionNumber>,
+        number: impl Into<Option<SessionNumber>>,
         work: W,
     ) -> Result<T, FleetError>
     where
@@ -135,18 +135,7 @@ impl Session {
             + Send
             + 'static,
     {
-        self.run_for(LONGEST, number, work).await
-    }
-
-    /// The same, in the session with this number only.
-    pub(super) async fn run_in<T, W>(&self, number: SessionNumber, work: W) -> Result<T, FleetError>
-    where
-        T: Send + 'static,
-        W: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, FleetError>>
-            + Send
-            + 'static,
-    {
-        self.run_for(LONGEST, Some(number), work).await
+        self.run_for(LONGEST, number.into(), work).await
     }
 
     /// The same, for so long at most.

@@ -41,7 +41,7 @@ impl Session {
         statement: Statement,
     ) -> Result<u64, FleetError> {
         let work = statements(move |connection| execute(connection, action, statement).boxed());
-        self.run_alone(number, work).await
+        self.run_in(number, work).await
     }
 
     /// The rows that one statement returns, in the session with this number only if there is one.
@@ -52,7 +52,7 @@ impl Session {
         statement: Statement,
     ) -> Result<Vec<PgRow>, FleetError> {
         let work = statements(move |connection| rows(connection, action, statement).boxed());
-        self.run_alone(number, work).await
+        self.run_in(number, work).await
     }
 
     /// Keeps the session, which the server ends without a statement. Fails when it has ended.

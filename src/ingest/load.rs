@@ -79,7 +79,7 @@ pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, Pass
             let path = path.clone();
             let temporary = folder.path().to_owned();
             blocking(Stage::Unpack, move || {
-                sqlite::of_folder(&path, &rules, &temporary).map_err(PassError::at(Stage::Unpack))
+                sqlite::from_folder(&path, &rules, &temporary).map_err(PassError::at(Stage::Unpack))
             })
             .await?
         }

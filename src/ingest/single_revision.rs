@@ -41,7 +41,7 @@ pub async fn store_folder(
 ) -> Result<(Revision, Vec<Problem>), PassError> {
     let (root, rules, temporary) = (path.to_owned(), rules(limits), store.temporary());
     let (digest, files) = blocking(Stage::Unpack, move || {
-        sqlite::of_folder(&root, &rules, &temporary).map_err(PassError::at(Stage::Unpack))
+        sqlite::from_folder(&root, &rules, &temporary).map_err(PassError::at(Stage::Unpack))
     })
     .await?;
     let identity = SourceIdentity {

@@ -44,7 +44,7 @@ pub(crate) fn files(
     if let (true, [catalog]) = (curation.is_copy(), &catalogs[..]) {
         let lines = catalog.lines.iter().map(|line| line.json.clone());
         let file = ("catalog.json".to_owned(), lines.collect());
-        return files::of_lines(&[file], limits, temporary).map_err(PassError::at(Stage::Unpack));
+        return files::from_lines(&[file], limits, temporary).map_err(PassError::at(Stage::Unpack));
     }
     let selected = select::select(&catalogs, &curation.request)
         .map_err(CurateError::Select)
@@ -69,7 +69,7 @@ pub(crate) fn files_of(
         let path = format!("{}/catalog.json", package.name);
         files.push((path, package.lines.clone()));
     }
-    files::of_lines(&files, limits, temporary).map_err(PassError::at(Stage::Unpack))
+    files::from_lines(&files, limits, temporary).map_err(PassError::at(Stage::Unpack))
 }
 
 /// The current revisions of the catalogs, after a first attempt for each.

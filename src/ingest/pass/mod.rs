@@ -365,7 +365,7 @@ impl Pass<'_> {
             }
             FolderContent::Copied(copy, known) => {
                 let unpacking = blocking_with_permit(Stage::Unpack, &permit, move || {
-                    let copied = sqlite::of_copy(copy, &root, &rules, &store.temporary());
+                    let copied = sqlite::from_copy(copy, &root, &rules, &store.temporary());
                     copied.map_err(PassError::at(Stage::Unpack))
                 });
                 let unpacked = self.stages.run(Stage::Unpack, unpacking).await?;

@@ -292,7 +292,7 @@ impl FolderCopy {
 }
 
 /// Files that consist of lines, copied into a spool.
-pub(crate) fn of_lines(
+pub(crate) fn from_lines(
     files: &[(String, Vec<Bytes>)],
     limits: &Limits,
     temporary: &Path,

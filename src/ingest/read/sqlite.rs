@@ -18,17 +18,17 @@ use ::images::layers::Limits;
 /// The files under a folder on disk, or the one file, and the digest of their
 /// copy. A folder that changes during every attempt is refused. A database becomes
 /// files, as in [`migrated`].
-pub(crate) fn of_folder(
+pub(crate) fn from_folder(
     root: &Path,
     rules: &FolderRules,
     temporary: &Path,
 ) -> Result<(Digest, CatalogFiles), FilesError> {
     let copy = read_unchanged(root, rules, || FolderCopy::new(root, rules, temporary))?;
-    of_copy(copy, root, rules, temporary)
+    from_copy(copy, root, rules, temporary)
 }
 
 /// The files of a folder that was copied, and the digest of the copy.
-pub(crate) fn of_copy(
+pub(crate) fn from_copy(
     copy: FolderCopy,
     root: &Path,
     rules: &FolderRules,

@@ -40,27 +40,30 @@ struct Items {
     total: usize,
 }
 
+/// The parameters over one catalog and over all.
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter::text("group", "The API group."),
+    Parameter::text("version", "The API version."),
+    Parameter::text("kind", "The kind.").example("Crossing"),
+    Parameter::flag("heads", "Only heads of channels.").default("false"),
+    Parameter::choice(
+        "by",
+        "One item for each entry, or for each package.",
+        &["entry", "package"],
+    )
+    .default("entry"),
+    LIMIT,
+    CONTINUE,
+    FIELDS,
+];
+
 /// `/catalogs/{catalog}/api/v1/providers`.
 pub(crate) static PROVIDERS: Operation = Operation {
     id: "providers",
     summary: "Who provides an API",
     description: "The entries of channels whose bundles provide an API, by package, channel and the \
 channel's order. `kind` or `group` has to be given.",
-    parameters: &[
-        Parameter::text("group", "The API group."),
-        Parameter::text("version", "The API version."),
-        Parameter::text("kind", "The kind.").example("Crossing"),
-        Parameter::flag("heads", "Only heads of channels.").default("false"),
-        Parameter::choice(
-            "by",
-            "One item for each entry, or for each package.",
-            &["entry", "package"],
-        )
-        .default("entry"),
-        LIMIT,
-        CONTINUE,
-        FIELDS,
-    ],
+    parameters: PARAMETERS,
     answer: Answer::Query(QueryAnswer::list_of_either::<
         Provider<'_>,
         PackageProvider<'_>,

@@ -21,9 +21,7 @@ use bytes::Bytes;
 use crate::name::CatalogName;
 use crate::queries::records::providers::{PackageProvider, Provider};
 use crate::serve::access::Reader;
-use crate::serve::http::api::operation::{
-    Answer, CONTINUE, FIELDS, LIMIT, Operation, Parameter, QueryAnswer,
-};
+use crate::serve::http::api::operation::{Answer, Operation, QueryAnswer};
 use crate::serve::http::api::parameters::Known;
 use crate::serve::http::api::parameters::{Content, Parameters};
 use crate::serve::http::api::problem::Problem;
@@ -178,21 +176,7 @@ pub(crate) static PROVIDERS: Operation = Operation {
     id: "providersOfAll",
     summary: "Providers of an API in all catalogs",
     description: "As over one catalog, by catalog first.",
-    parameters: &[
-        Parameter::text("group", "The API group."),
-        Parameter::text("version", "The API version."),
-        Parameter::text("kind", "The kind.").example("Crossing"),
-        Parameter::flag("heads", "Only heads of channels.").default("false"),
-        Parameter::choice(
-            "by",
-            "One item for each entry, or for each package.",
-            &["entry", "package"],
-        )
-        .default("entry"),
-        LIMIT,
-        CONTINUE,
-        FIELDS,
-    ],
+    parameters: providers::PARAMETERS,
     answer: Answer::Query(
         QueryAnswer::list_of_either::<Provider<'_>, PackageProvider<'_>>(
             "ProviderOfCatalogList",

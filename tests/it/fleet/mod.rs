@@ -121,6 +121,15 @@ fn until_settled(replica: &mut Almanac) {
     });
 }
 
+/// The numbers of changes that a replica tells of its revisions, the newest first.
+fn told_changes(replica: &mut Almanac) -> Vec<Option<u64>> {
+    let reply = replica.http("/catalogs/a/api/v1/revisions");
+    let list: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let revisions = list["items"].as_array().cloned().unwrap_or_default();
+    let changes = revisions.iter().map(|one| one["changes"].as_u64());
+    changes.collect()
+}
+
 /// Waits until something is so.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use images::digest::Digest;
 
 use super::fixture::{TestFleet, start};
-use super::{tag, until, until_lost};
+use super::{tag, told_changes, until, until_lost};
 use crate::support::almanac::{Almanac, LONG_PATIENCE};
 use crate::support::http::{Reply, ask, get};
 
@@ -73,6 +73,10 @@ fn replaced() -> Option<Replaced> {
     let mut new = fleet.another();
     new.program.wait_until_ready();
     until("another image", || tag(&mut new) != digest);
+    // It comes after the image, from the bucket, too.
+    until("the history", || {
+        matches!(told_changes(&mut new)[..], [Some(_), None])
+    });
     let own = new.blobs();
     paths.retain(|path| !own.iter().any(|name| path.ends_with(name)));
     assert!(paths.len() > 1, "{paths:?}");

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::fixture::start;
 use super::{
-    status_of, tag, until, until_at, until_replicas, until_reported, until_settled, until_waiting,
+    status_of, tag, told_changes, until, until_at, until_replicas, until_reported, until_settled,
+    until_waiting,
 };
 use crate::support::almanac::{Almanac, LONG_PATIENCE};
 use crate::support::catalog::text_of;
@@ -120,15 +121,6 @@ fn a_replica_goes_on_from_the_source_when_all_objects_are_lost() {
     let mut late = fleet.another();
     until_at(&mut late, "a", &second);
     assert_eq!(late.all("a").text(), text_of("second"));
-}
-
-/// The numbers of changes that a replica tells of its revisions, the newest first.
-fn told_changes(replica: &mut Almanac) -> Vec<Option<u64>> {
-    let reply = replica.http("/catalogs/a/api/v1/revisions");
-    let list: serde_json::Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-    let revisions = list["items"].as_array().cloned().unwrap_or_default();
-    let changes = revisions.iter().map(|one| one["changes"].as_u64());
-    changes.collect()
 }
 
 #[test]

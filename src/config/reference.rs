@@ -80,7 +80,7 @@ const SAMPLE_HEAD: &str = "\
 # flags override both. Catalogs from there replace all catalogs of the file. Settings
 # that are true or false are true if any of the three says so.
 #
-# Relative paths, also those of sources, start at the folder of this file. Durations
+# Relative paths start at the folder of this file, those of sources included. Durations
 # are written as \"200ms\", \"30s\", \"10m\", \"1h 30m\".
 ";
 const SAMPLE_CATALOGS: &str = "

@@ -48,7 +48,7 @@ settings! {
         /// Secret with credentials, `NAMESPACE/NAME`.
         pub pull_secret: Option<SecretName>, example "openshift-config/pull-secret";
 
-        /// `imagePullSecrets` of almanac's service account, too.
+        /// Adds the `imagePullSecrets` of almanac's service account.
         pub image_pull_secrets: Option<bool> = false;
     }
 }

@@ -17,9 +17,9 @@ settings! {
     pub struct PagesSettings {
         /// Pages for browsers on the HTTP port.
         pub enabled: Option<bool> = PageOptions::default().enabled;
-        /// Scheme and host for feeds, `curl` lines and search; `https`: ask for tokens behind a
-        /// TLS proxy, too.
-        pub url: Option<Origin>, otherwise "of each request", example "https://almanac.example.com";
+        /// Scheme and host for feeds, `curl` lines and search. With `https`, pages ask for tokens
+        /// behind a TLS proxy.
+        pub url: Option<Origin>, otherwise "those of each request", example "https://almanac.example.com";
         /// Pages and mirror plans name repositories and tags, never paths.
         pub sources: Option<bool> = PageOptions::default().sources;
     }

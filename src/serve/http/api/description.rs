@@ -2,7 +2,6 @@
 //! schemas of their records.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -19,12 +18,16 @@ use utoipa::{PartialSchema as _, ToSchema as _};
 
 use crate::queries::schema::{Schemas, TypeSchema, components, remove_null};
 use crate::serve::http::api::operation::{
-    Answer, CONTINUE, CatalogdAnswer, Content, FIELDS, Json, LIMIT, Operation, Parameter,
-    QueryAnswer, Status, Validators,
+    Answer, CONTINUE, CatalogdAnswer, Content, FIELDS, Json, Operation, QueryAnswer, Status,
+    Validators,
 };
 use crate::serve::http::api::parameters::Parameters;
 use crate::serve::http::api::problem::Problem;
 use crate::serve::http::api::response::{Notes, QueryResponse, ResponseContext};
+use crate::serve::http::api::shared_components::{
+    path_parameter, problem, reference, response, shared_headers, shared_parameters,
+    shared_responses,
+};
 
 /// The description of the description.
 pub(crate) static OPENAPI: Operation = Operation {
@@ -252,10 +255,6 @@ fn operation_object(
     }
 }
 
-fn reference(kind: &str, name: &str) -> Value {
-    json!({"$ref": format!("#/components/{kind}/{name}")})
-}
-
 /// The parameters of a path, from its placeholders.
 fn path_parameters(path: &str) -> Vec<Value> {
     let segments = path.split('/');
@@ -267,17 +266,6 @@ fn path_parameters(path: &str) -> Vec<Value> {
             shared => reference("parameters", shared),
         })
         .collect()
-}
-
-fn path_parameter(name: &str, description: &str, example: &str) -> Value {
-    json!({
-        "name": name,
-        "in": "path",
-        "description": description,
-        "schema": {"type": "string", "minLength": 1},
-        "example": example,
-        "required": true,
-    })
 }
 
 /// The responses of a query: the answer, and the problems that its path and its parameters
@@ -392,22 +380,6 @@ fn request_body(body: TypeSchema, collected: &mut Collected) -> Value {
     })
 }
 
-fn response(description: &str, headers: &[&'static str], contents: Map<String, Value>) -> Value {
-    let mut response = json!({"description": description});
-    if !headers.is_empty() {
-        let headers = headers.iter().map(|name| {
-            let name = (*name).to_owned();
-            let header = reference("headers", &name);
-            (name, header)
-        });
-        response["headers"] = Value::Object(headers.collect());
-    }
-    if !contents.is_empty() {
-        response["content"] = contents.into();
-    }
-    response
-}
-
 impl Collected {
     /// The schema of a record, or of a list of records.
     fn json(&mut self, json: Json, is_selectable: bool) -> Value {
@@ -499,159 +471,4 @@ fn list(
         }
     }
     RefOr::T(Schema::Object(list))
-}
-
-fn problem() -> Value {
-    json!({"schema": reference("schemas", "Problem")})
-}
-
-/// The parameters that several operations have.
-fn shared_parameters() -> IndexMap<&'static str, Value> {
-    let mut parameters = IndexMap::new();
-    parameters.insert(
-        "catalog",
-        json!({
-            "name": "catalog",
-            "in": "path",
-            "description": "The catalog, as it is configured.",
-            "schema": {
-                "type": "string",
-                "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$",
-                "maxLength": 253,
-            },
-            "example": "community",
-            "required": true,
-        }),
-    );
-    parameters.insert(
-        "package",
-        path_parameter("package", "The package.", "ferry-operator"),
-    );
-    for shared in [&LIMIT, &CONTINUE, &FIELDS] {
-        parameters.insert(shared.name, Parameter::describe(shared));
-    }
-    parameters
-}
-
-/// The headers of responses.
-fn shared_headers() -> IndexMap<&'static str, Value> {
-    let optional = BTreeSet::from(["Link", "Almanac-Hint"]);
-    let headers = [
-        ("ETag", "Changes with the answer."),
-        (
-            "Last-Modified",
-            "When the content of the catalog last changed.",
-        ),
-        (
-            "Cache-Control",
-            "`no-cache`: what is kept has to be checked.",
-        ),
-        (
-            "Link",
-            "With `rel=\"next\"` to the next page, when there is one.",
-        ),
-        ("Retry-After", "When to try again, in seconds."),
-        ("Allow", "What is answered here."),
-        ("WWW-Authenticate", "The challenge for a bearer token."),
-        (
-            "Almanac-Hint",
-            "Why nothing matches, with similar names; absent when anything does.",
-        ),
-    ];
-    let headers = headers.into_iter().map(|(name, description)| {
-        let mut header = json!({"description": description, "schema": {"type": "string"}});
-        if !optional.contains(name) {
-            header["required"] = true.into();
-        }
-        if name == "Retry-After" {
-            header["schema"]["pattern"] = "^[0-9]+$".into();
-        }
-        (name, header)
-    });
-    headers.collect()
-}
-
-/// The responses that several operations have.
-fn shared_responses() -> IndexMap<&'static str, Value> {
-    const PROBLEM: &[&str] = &["application/problem+json"];
-    const SENTENCE: &[&str] = &["text/plain", "application/problem+json"];
-    let busy = "The catalog is not loaded yet, or a worker or memory limit is reached.";
-    let responses: [(_, _, &[&str], &[&'static str]); 13] = [
-        (
-            "BadRequest",
-            "A parameter or a name that cannot be used.",
-            PROBLEM,
-            &[],
-        ),
-        ("NotFound", "There is nothing of that name.", PROBLEM, &[]),
-        (
-            "Gone",
-            "The catalog changed since the first page.",
-            PROBLEM,
-            &[],
-        ),
-        (
-            "MethodNotAllowed",
-            "Only GET and HEAD are answered here.",
-            PROBLEM,
-            &["Allow"],
-        ),
-        (
-            "Internal",
-            "Something that is not the client's fault.",
-            PROBLEM,
-            &[],
-        ),
-        (
-            "NotModified",
-            "The client has it already (`If-None-Match`, `If-Modified-Since`).",
-            &[],
-            &[],
-        ),
-        (
-            "PreconditionFailed",
-            "The answer is not the one that `If-Match` or `If-Unmodified-Since` asks for.",
-            &[],
-            &[],
-        ),
-        (
-            "Sentence",
-            "A sentence, as catalogd writes it, or a problem when `Accept` names that.",
-            SENTENCE,
-            &[],
-        ),
-        (
-            "OtherMethod",
-            "Other methods are answered here. A problem says in `Allow` which.",
-            SENTENCE,
-            &[],
-        ),
-        ("TryAgain", busy, SENTENCE, &["Retry-After"]),
-        (
-            "Unauthorized",
-            "The catalog is read with a bearer token, and this is none that counts.",
-            SENTENCE,
-            &["WWW-Authenticate"],
-        ),
-        (
-            "Forbidden",
-            "The catalog is read with a client certificate.",
-            SENTENCE,
-            &[],
-        ),
-        ("Unavailable", busy, PROBLEM, &["Retry-After"]),
-    ];
-    let responses = responses
-        .into_iter()
-        .map(|(name, description, media_types, headers)| {
-            let contents = media_types.iter().map(|media_type| {
-                let content = match *media_type {
-                    "text/plain" => json!({"schema": {"type": "string"}}),
-                    _ => problem(),
-                };
-                ((*media_type).to_owned(), content)
-            });
-            (name, response(description, headers, contents.collect()))
-        });
-    responses.collect()
 }

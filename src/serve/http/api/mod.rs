@@ -26,4 +26,5 @@ pub(super) mod recorded;
 pub(super) mod request;
 pub(super) mod response;
 pub(super) mod search;
+mod shared_components;
 pub(super) mod updates;
